@@ -79,6 +79,7 @@ conformance: interop  ## run the official conformance suite
 	$(BIN)/python tests/conformance/run.py
 	$(BIN)/python tests/conformance/run.py --http lean 'server/*'
 	$(BIN)/python tests/conformance/run.py --http lean --through-proxy 'server/*'
+	$(BIN)/python tests/conformance/authorization.py
 
 # The proxy that docs/deployment.md is tested with, and a browser for WebSockets: Debian's, where this runs as root.
 # Elsewhere those tests are skipped.

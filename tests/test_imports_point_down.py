@@ -27,6 +27,7 @@ TRIO_FREE: Final = (
     "types",
     "_codec",
     "_core",
+    "_oauth",
     "_schema",
 )
 FORBIDDEN_EVERYWHERE: Final = {"asyncio", "anyio", "sniffio", "curio"}

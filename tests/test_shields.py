@@ -46,7 +46,7 @@ BOUNDS: Final = {
     "_client/_members.py Member.__init__ CancelScope": "until begin_closing, which gives it a deadline",
     "_bindings/_websocket.py WebSocketChannel.keep_open shield_started": "until aclose, which cancels it",
     "_client/_open.py _run.started shield_started": "until Client.aclose cancels it, in the same finally",
-    "testing.py ChannelTests._opened move_on_after": "ChannelTests.seconds",
+    "testing/_channel_tests.py ChannelTests._opened move_on_after": "ChannelTests.seconds",
     "_trio.py shield_started attribute": "its callers', which are here",
     "_peer/_peer.py BackgroundTasks.start CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
     # Threads that cancellation waits for.

@@ -14,10 +14,17 @@ from ._auth._grants import TokenSource as TokenSource
 from ._auth._grants import WorkloadIdentity as WorkloadIdentity
 from ._auth._listener import OpenPage as OpenPage
 from ._auth._listener import open_in_browser as open_in_browser
+from ._auth._resource_server import ResourceServer as ResourceServer
+from ._auth._resource_server import Verifier as Verifier
 from ._auth._stores import FileTokenStore as FileTokenStore
 from ._auth._stores import KeyringTokenStore as KeyringTokenStore
 from ._auth._stores import MemoryTokenStore as MemoryTokenStore
 from ._auth._stores import TokenStore as TokenStore
+from ._auth._verifiers import CertificateVerifier as CertificateVerifier
+from ._auth._verifiers import IntrospectionVerifier as IntrospectionVerifier
+from ._auth._verifiers import JwtVerifier as JwtVerifier
+from ._auth._verifiers import TokenVerifier as TokenVerifier
+from ._auth._verifiers import Verify as Verify
 from ._bindings._http_messages import HeaderSource as HeaderSource
 from ._bindings._http_messages import HttpServerParameters as HttpServerParameters
 from ._bindings._memory import MemoryChannel as MemoryChannel
@@ -100,6 +107,8 @@ from ._endpoint._endpoint import open_endpoint as open_endpoint
 from ._endpoint._event_store import EventStore as EventStore
 from ._endpoint._event_store import MemoryEventStore as MemoryEventStore
 from ._endpoint._event_store import StoredEvent as StoredEvent
+from ._endpoint._routes import Route as Route
+from ._endpoint._routes import Routes as Routes
 from ._endpoint._sqlite_events import SqliteEventStore as SqliteEventStore
 from ._endpoint._sqlite_events import open_sqlite_event_store as open_sqlite_event_store
 from ._errors import AuthorizationFailed as AuthorizationFailed
@@ -134,9 +143,11 @@ from ._http._auth import StaticToken as StaticToken
 from ._http._target import HttpSettings as HttpSettings
 from ._limits import Limits as Limits
 from ._limits import SocketServerSettings as SocketServerSettings
+from ._oauth._certificates import ClientCertificate as ClientCertificate
 from ._oauth._challenges import Challenge as Challenge
 from ._oauth._clients import ClientAuthMethod as ClientAuthMethod
 from ._oauth._clients import PrivateKeyJwt as PrivateKeyJwt
+from ._oauth._principal import Principal as Principal
 from ._peer._call import SilenceScope as SilenceScope
 from ._peer._call import fail_after_silence as fail_after_silence
 from ._peer._exchange import OnProgress as OnProgress
@@ -166,6 +177,7 @@ from ._server._listing import CacheHint as CacheHint
 from ._server._media import Audio as Audio
 from ._server._media import File as File
 from ._server._media import Image as Image
+from ._server._permits import Scopes as Scopes
 from ._server._prompts import assistant_message as assistant_message
 from ._server._prompts import user_message as user_message
 from ._server._sampling import Preferences as Preferences

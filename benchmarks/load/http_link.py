@@ -161,7 +161,8 @@ class HttpLink:
         self.session: str | None = None
         self.url = url
         self.path = parts.path
-        self.host = parts.netloc
+        # A protected server puts a token for us behind the URL; each request has it in the line after `Host`.
+        self.host = parts.netloc + (f"\r\nAuthorization: Bearer {parts.fragment}" if parts.fragment else "")
         self.address = (parts.hostname or "", parts.port or 80)
         self._connections = _Connections(self.address)
         self._held: dict[int, Message] = {}

@@ -43,6 +43,19 @@ LEAN: Final = Contender(
     server=("servers/ours.py",),
     bindings={"http": "lean", "sse": "lean-sse"},
 )
+PROTECTED: Final = tuple(
+    Contender(
+        name=f"{ours.name}{'-' if '@' in ours.name else '@'}protected",
+        title=f"{ours.title}, protected",
+        kind=Kind.OURS,
+        package="trio-mcp",
+        server=("servers/ours.py",),
+        bindings={"http": f"{host}-protected"},
+        only=frozenset({"echo-1", "echo-64"}),
+    )
+    for ours, host in ((OURS, "hypercorn"), (LEAN, "lean"))
+)
+"""Beside the same without authorization: each request brings a signed token, which was seen before."""
 PEERS: Final = (
     Contender(
         name="python-2",
@@ -171,7 +184,7 @@ FLOORS: Final = (
         revisions=frozenset({"2026-07-28"}),
     ),
 )
-CONTENDERS: Final[tuple[Contender, ...]] = (OURS, LEAN, *PEERS, *FLOORS)
+CONTENDERS: Final[tuple[Contender, ...]] = (OURS, LEAN, *PROTECTED, *PEERS, *FLOORS)
 
 
 def find_contenders(names: Iterable[str], earlier: Path | None = None) -> tuple[Contender, ...]:

@@ -31,6 +31,7 @@ from trio_mcp import (
     FileTokenStore,
     HttpCall,
     KeyringTokenStore,
+    McpASGI,
     MemoryEventStore,
     MemoryTokenStore,
     OAuth,
@@ -575,6 +576,23 @@ for _name in ("wait_drain", "wait_abort"):
         shutdown = Shutdown()
         shutdown.abort()
         yield getattr(shutdown, name)
+
+
+@case("McpASGI.well_known")
+@asynccontextmanager
+async def _well_known() -> AsyncGenerator[Act]:
+    app = McpASGI(small_server())
+    scope = {"type": "http", "method": "GET", "path": "/.well-known/x", "headers": [(b"host", b"localhost")]}
+
+    async def receive() -> dict[str, Any]:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def send(message: object) -> None:
+        pass
+
+    async with app.running():
+        yield lambda: app.well_known(scope, receive, send)
 
 
 @case("open_client")

@@ -146,6 +146,40 @@ class Headers:
         return f"<Headers {', '.join(name.decode('latin-1') for name in self._last)}>"
 
 
+CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"dpop"})
+"""The fields that show who a client is. Handlers get none of them: they might send them on."""
+
+
+@final
+class ShownHeaders(Mapping[str, str]):
+    """The header fields of a request as handlers see them: without credentials, and read-only.
+
+    Args:
+        headers: The fields.
+    """
+
+    __slots__ = ("_headers",)
+
+    def __init__(self, headers: Headers) -> None:
+        self._headers = headers
+
+    def __getitem__(self, name: str) -> str:
+        value = None if _key(name) in CREDENTIALS else self._headers.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        seen = dict.fromkeys(name.lower() for name, _ in self._headers.fields)
+        return (name.decode("latin-1") for name in seen if name not in CREDENTIALS)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<ShownHeaders {', '.join(self)}>"  # values may be secrets
+
+
 # Arguments of tools that are mirrored into header fields.
 
 HEADER_KEYWORD: Final = "x-mcp-header"

@@ -554,6 +554,9 @@ class HttpServerSettings:
         sse: Whether HTTP+SSE, the deprecated transport of 2024-11-05, is served as well.
         sse_path: The path of its stream.
         messages_path: The path to which its messages are posted.
+        health_path: The path at which load balancers find out whether requests are served, whatever `Host` is
+            sent: 200 with ``{"status": "ready"}``, and 503 with ``"draining"`` on connections that are still open
+            when serving is about to end. `None` for nowhere.
         max_body_bytes: The largest body of a request; 413 beyond.
         max_head_bytes: The largest size of all header fields of a request together; 431 beyond.
         body_timeout: How long a body may take to arrive; 408 beyond.
@@ -609,6 +612,7 @@ class HttpServerSettings:
     sse: bool = False
     sse_path: str = _path("/sse")
     messages_path: str = _path("/messages")
+    health_path: str | None = attrs.field(default=None, validator=attrs.validators.optional(_check_path))
     max_body_bytes: int = _size(4 * MIB)
     max_head_bytes: int = _size(32 * KIB)
     body_timeout: float = _positive(30.0)

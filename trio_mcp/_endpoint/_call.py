@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from types import TracebackType, coroutine
@@ -24,6 +24,7 @@ from .._core._account import SMALL_LONG, Loan, Overdrawn, Pool, RateTable, Turns
 from .._core._http1 import HeaderField, Headers
 from .._core._http_rules import EVENT_STREAM, JSON, HttpRefused, HttpServerSettings, busy
 from .._limits import KIB, Limits
+from .._oauth._certificates import ClientCertificate
 from .._trio import LightParkingLot, call_in_run
 
 SMALL: Final = 16 * KIB
@@ -427,6 +428,8 @@ class HttpCall(abc.ABC):
         is_started: Whether an answer has begun.
         is_gone: Whether the client is gone, or wants no answer any more.
         loans: The memory that it takes, once its client is known.
+        valid_until: When what shows who sent it expires, on Trio's clock: then a stream that it has opened ends.
+        proof: What its proof says, if it came with one (RFC 9449).
         on_answer: Called, at least once, before the last part of the answer is sent: the request is served.
         on_standing: Called when it turns out to be long-lived, and no longer counts as a request being served.
         on_gone: Called when the client goes. Must not wait.
@@ -442,6 +445,8 @@ class HttpCall(abc.ABC):
     principal: str | None = attrs.field(default=None, init=False)
     answer_headers: list[HeaderField] = attrs.field(factory=list[HeaderField], init=False)
     loans: RequestLoans = attrs.field(default=_NOT_LENT, init=False)
+    valid_until: float = attrs.field(default=math.inf, init=False)
+    proof: Mapping[str, Any] | None = attrs.field(default=None, init=False)
     is_started: bool = attrs.field(default=False, init=False)
     is_gone: bool = attrs.field(default=False, init=False)
     on_answer: Callable[[], object] = attrs.field(default=nothing, init=False)
@@ -481,6 +486,11 @@ class HttpCall(abc.ABC):
         return ()
 
     @property
+    def certificate(self) -> ClientCertificate | None:
+        """The certificate of its client; `None` if the connection has none, or the host does not know it."""
+        return None
+
+    @property
     def key(self) -> str:
         """Whose limits apply: the principal's, or the address's if there is none (IPv6 by network)."""
         return holder_of(self.client) if self.principal is None else f"principal {self.principal}"
@@ -495,7 +505,7 @@ class HttpCall(abc.ABC):
     async def send_whole(self, status: int, headers: Sequence[HeaderField], body: bytes) -> None:
         """Send a whole answer. Hosts that can send it in one piece override this."""
         await self.send_head(status, headers)
-        await self.finish(body)
+        await self.finish(b"" if self.method == "HEAD" else body)
 
     @final
     async def start(self, status: int, headers: Sequence[HeaderField]) -> None:
@@ -546,12 +556,14 @@ class HttpOrigin:
     Attributes:
         principal: Who sent it.
         holder: In whose name the server keeps what outlives it.
+        headers: Its header fields.
         served: The loan of the message, which lasts as long as anything refers to it.
         on_answered: Called when its request is answered, where the POST itself gets no answer.
     """
 
     principal: str | None
     holder: str
+    headers: Headers | None = None
     served: MessageLoan | None = None
     on_answered: Callable[[], object] = nothing
 

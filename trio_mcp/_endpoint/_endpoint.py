@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, cast, final
 
 import attrs
 import trio
 
+from .._auth._resource_server import ResourceServer
 from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
@@ -42,6 +43,7 @@ from .._server._lifetimes import Shutdown
 from .._server._parking import Lifetime
 from .._server._server import Servable
 from .._trio import Contained, LightParkingLot, open_hidden_nursery, propagating, sole_error
+from ._authorization import Guard, open_guard
 from ._call import (
     SECONDS_PER_REQUEST,
     Authenticate,
@@ -56,6 +58,7 @@ from ._call import (
 from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
 from ._modern import ModernRequests
+from ._routes import OtherRoutes, Route, Routes, plain_path
 from ._session_channel import PostBody
 from ._websockets import WebSocketCall, WebSocketSessions
 
@@ -64,12 +67,14 @@ _log: Final = Log("trio_mcp.http")
 MAX_BATCH: Final = 1_000
 """Messages in one batch."""
 
+_LISTEN: Final = "subscriptions/listen"
+
 _PARTING: Final = frozenset({403, 421, 429, 503})
 """The statuses after which the connection ends."""
 
 _OURS: Final = f"{LAST_EVENT_ID}, {METHOD}, {NAME}, {PROTOCOL_VERSION}, {SESSION_ID}"
-_ALLOWED_HEADERS: Final = f"Accept, Authorization, Content-Type, {_OURS}".encode("ascii")
-_EXPOSED_HEADERS: Final = f"{SESSION_ID}, WWW-Authenticate, Retry-After".encode("ascii")
+_ALLOWED_HEADERS: Final = f"Accept, Authorization, Content-Type, DPoP, {_OURS}".encode("ascii")
+_EXPOSED_HEADERS: Final = f"{SESSION_ID}, WWW-Authenticate, DPoP-Nonce, Retry-After".encode("ascii")
 
 
 @final
@@ -119,11 +124,17 @@ class Endpoint:
     _authenticate: Authenticate | None
     _websockets: WebSocketSessions
     _only_websockets: bool = attrs.field(alias="only_websockets", kw_only=True)
+    _guard: Guard | None = attrs.field(alias="guard", kw_only=True, default=None)
+    _own_routes: Routes = attrs.field(alias="routes", kw_only=True, factory=dict[str, Route])
+    _rest: Route | None = attrs.field(alias="rest", kw_only=True, default=None)
     serves_websockets: bool = attrs.field(init=False)
     _turnstile: Turnstile = attrs.field(init=False)
     _hosts: HostRules = attrs.field(init=False)
     _proxies: ProxyRules = attrs.field(init=False)
     _routes: dict[str, dict[str, Callable[[HttpCall, RequestSlot], Awaitable[None]]]] = attrs.field(init=False)
+    _others: OtherRoutes = attrs.field(init=False)
+    _decode: Callable[[HttpCall, bytes], Any] = attrs.field(init=False)
+    _is_draining: bool = attrs.field(default=False, init=False)
     _active: int = attrs.field(default=0, init=False)
     _idle: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
 
@@ -145,6 +156,17 @@ class Endpoint:
         elif settings.sse and legacy.is_served:
             self._routes[settings.sse_path] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
             self._routes[settings.messages_path] = {"POST": self._post_as_2024}
+        if taken := sorted({plain_path(path) for path in self._own_routes} & set(self._routes)):
+            raise ValueError(f"routes: the endpoint itself is served at {taken[0]!r}")
+        open_to_all: dict[str, Route] = {}
+        if settings.health_path is not None:
+            open_to_all[plain_path(settings.health_path)] = self._health
+        if self._guard is not None:
+            open_to_all |= self._guard.routes(settings.path)
+            self._decode = self._decoded_and_checked
+        else:
+            self._decode = self._decoded
+        self._others = OtherRoutes(self._own_routes, self._rest, open_to_all)
 
     def statistics(self) -> EndpointStatistics:
         """Return counters."""
@@ -189,11 +211,13 @@ class Endpoint:
 
     async def _refuse(self, call: HttpCall, refused: HttpRefused) -> None:
         # A wrong Host or Origin is a wrong setting or an attack; the rest concerns the client.
-        level = logging.WARNING if refused.status in (403, 421) else logging.INFO
+        asks = any(name.lower() == b"www-authenticate" for name, _ in refused.headers)
+        level = logging.WARNING if refused.status in (403, 421) and not asks else logging.INFO
         _log.log(level, "refused %s %.100s of %s: %s", call.method, call.path, call.client, refused)
         if not call.is_started:
-            # A client that asks too much, or what it must not, need not go on over this connection.
-            closing = call.closing if refused.status in _PARTING else ()
+            # A client that asks too much, or what it must not, need not go on over this connection; unless it is
+            # asked to come back with another token.
+            closing = call.closing if refused.status in _PARTING and not asks else ()
             await call.respond(refused.status, encode_error(None, refused.error), [*refused.headers, *closing])
 
     async def _admit(self, call: HttpCall) -> None:
@@ -207,7 +231,11 @@ class Endpoint:
                 400, "Authorization is sent more than once; send it once"
             )  # others may read another one
         call.client, call.scheme = self._proxies.sender(call.client, call.scheme, call.headers)
-        self._hosts.check(call.headers)
+        try:
+            self._hosts.check(call.headers)
+        except HttpRefused:
+            if not self._others.is_open(call.path):
+                raise
         origin = call.headers.get("origin")
         if settings.cors and origin is not None:
             call.answer_headers += [
@@ -221,11 +249,11 @@ class Endpoint:
         path = call.path.rstrip("/") or "/"
         methods = self._routes.get(path)
         if methods is None:
-            raise HttpRefused(404, f"nothing is served at {call.path[:100]!r}")
+            await self._serve_other(call)
         # Nothing reads its connection any more, so a stream on it would not notice that the client leaves.
-        if isinstance(call, WebSocketCall) and path != (self.settings.path.rstrip("/") or "/"):
+        elif isinstance(call, WebSocketCall) and path != (self.settings.path.rstrip("/") or "/"):
             raise HttpRefused(404, f"no WebSocket is served at {call.path[:100]!r}")
-        if call.method == "OPTIONS" and self.settings.cors:
+        elif call.method == "OPTIONS" and self.settings.cors:
             await self._preflight(call, ", ".join(methods).encode("ascii"))
         elif (answer := methods.get(call.method)) is None:
             raise HttpRefused(
@@ -237,13 +265,45 @@ class Endpoint:
             with self._request_limits.arrived(key) as slot:
                 call.on_answer, call.on_standing = slot, slot.leave
                 if self._authenticate is not None:
-                    call.principal = await self._identify(call, self._authenticate)
+                    known = None if self._guard is None else self._guard.recall(call)
+                    call.principal = known or await self._identify(call, self._authenticate)
                     key = call.key
                     slot.belong_to(key)
+                    # By its fields, which are checked against its body: a scope for each request would cost more.
+                    if call.method == "GET" or call.headers.get(METHOD) == _LISTEN:
+                        answer = partial(_until_expiry, answer)
                 call.loans = RequestLoans(self._account.bytes, key)
                 if key != self._turnstile.last_seen:
                     self._turnstile.see(key)
                 await answer(call, slot)
+
+    async def _serve_other(self, call: HttpCall) -> None:
+        """Answer a request that is none of the protocol's."""
+        route = self._others.find(call.path)
+        if route is None:
+            raise HttpRefused(404, f"nothing is served at {call.path[:100]!r}")
+        key = call.key
+        with self._request_limits.arrived(key) as slot:
+            call.on_answer, call.on_standing = slot, slot.leave
+            call.loans = RequestLoans(self._account.bytes, key)
+            failures: list[BaseException] = []
+            block = Contained(failures.append, trio.CancelScope())
+            with block:
+                call.on_gone = block.scope.cancel
+                if call.is_gone:
+                    call.on_gone()
+                await route(call)
+            call.on_gone = nothing
+            if failures:
+                raise failures[0]
+            if not (call.is_started or call.is_gone):
+                raise RuntimeError(f"the route for {call.path[:100]!r} returned without an answer")
+
+    async def _health(self, call: HttpCall) -> None:
+        """Say whether requests are served, for load balancers."""
+        state = "draining" if self._is_draining else "ready"
+        body = _json.encode({"status": state})
+        await call.respond(503 if self._is_draining else 200, body, [(b"cache-control", b"no-store")])
 
     async def _identify(self, call: HttpCall, authenticate: Authenticate) -> str | None:
         """Authenticate a request; return the principal.
@@ -325,7 +385,7 @@ class Endpoint:
         await self._turnstile.serve(call, body, partial(self._take, call, slot, body))
 
     async def _take(self, call: HttpCall, slot: RequestSlot, body: bytes) -> None:
-        value = self._decoded(call, body)
+        value = self._decode(call, body)
         if is_array(value):
             await self._post_batch(call, slot, body, value)
             return
@@ -347,6 +407,12 @@ class Endpoint:
             return _json.decode(body)
         except (ValueError, RecursionError) as error:
             raise HttpRefused(400, f"parse error: {error}", code=PARSE_ERROR) from error
+
+    def _decoded_and_checked(self, call: HttpCall, body: bytes) -> Any:
+        assert self._guard is not None
+        value = self._decoded(call, body)
+        self._guard.check_body(call, body, value)
+        return value
 
     async def _invalid(self, call: HttpCall, value: Any, error: InvalidMessage) -> None:
         problem = HttpRefused(400, f"invalid request: {error.reason}")
@@ -437,7 +503,7 @@ class Endpoint:
         await self._turnstile.serve(call, body, partial(self._take_as_2024, call, slot, body))
 
     async def _take_as_2024(self, call: HttpCall, slot: RequestSlot, body: bytes) -> None:
-        value = self._decoded(call, body)
+        value = self._decode(call, body)
         try:
             messages = [parse_message(value)]
         except InvalidMessage:
@@ -457,6 +523,7 @@ class Endpoint:
         `open_endpoint`.
         """
         limits = self._server.limits
+        self._is_draining = True
         self._turnstile.open()
         self._turnstiles.notifications.open()
         with trio.move_on_after(limits.drain_timeout + limits.goodbye_timeout):
@@ -468,15 +535,33 @@ class Endpoint:
                 await self._idle.park()
 
 
+async def _until_expiry(
+    answer: Callable[[HttpCall, RequestSlot], Awaitable[None]], call: HttpCall, slot: RequestSlot
+) -> None:
+    """Answer a request; if that turns out to be a stream, it ends when what it was opened with expires."""
+    scope = trio.CancelScope()
+
+    def stand() -> None:
+        slot.leave()
+        scope.deadline = call.valid_until
+
+    call.on_standing = stand
+    with scope:
+        await answer(call, slot)
+
+
 @asynccontextmanager
 async def open_endpoint(
     server: Servable[Any],
     settings: HttpServerSettings | None = None,
     *,
     authenticate: Authenticate | None = None,
+    auth: ResourceServer | None = None,
     event_store: EventStore | None = None,
     shutdown: Shutdown | None = None,
     only_websockets: bool = False,
+    routes: Routes | None = None,
+    rest: Route | None = None,
 ) -> AsyncGenerator[Endpoint]:
     """Run a server as an HTTP endpoint for as long as the body runs.
 
@@ -487,17 +572,24 @@ async def open_endpoint(
         server: The server.
         settings: What is served, and to whom.
         authenticate: Authenticates requests; see `serve_http`.
+        auth: Protects it by OAuth, instead.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
         shutdown: How long the lifespan may take. The rest of it is up to the caller.
         only_websockets: Whether nothing but WebSockets is served.
+        routes: What is served beside the protocol; see `serve_http`.
+        rest: Gets what no route is for; `None` for nothing.
 
     Raises:
+        ValueError: Both `auth` and `authenticate` are given, or a path is served twice.
         EndedBeforeStart: The lifespan was cancelled while it was being entered.
     """
     settings = HttpServerSettings() if settings is None else settings
     lifetime = Lifetime(Shutdown() if shutdown is None else shutdown, server.limits)
     store = MemoryEventStore() if event_store is None else event_store
-    async with server.open_service(lifetime) as service, open_hidden_nursery() as nursery:
+    if auth is not None and authenticate is not None:
+        raise ValueError("give auth or authenticate, not both")
+    guarding = nullcontext() if auth is None else open_guard(auth, server.lacking_scopes)
+    async with guarding as guard, server.open_service(lifetime) as service, open_hidden_nursery() as nursery:
         request_limits = RequestLimits(settings, server.limits)
         requests = Turnstile(nursery)
         turnstiles = Turnstiles(requests, Turnstile(nursery, requests))
@@ -514,9 +606,12 @@ async def open_endpoint(
                 request_limits,
                 turnstiles,
                 service.account,
-                authenticate,
+                authenticate if guard is None else guard.authenticate,
                 WebSocketSessions(server, service, settings),
                 only_websockets=only_websockets,
+                guard=guard,
+                routes={} if routes is None else routes,
+                rest=rest,
             )
         finally:
             nursery.cancel_scope.cancel(reason="the endpoint was closed")

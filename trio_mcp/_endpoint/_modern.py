@@ -251,7 +251,7 @@ class ModernRequests:
     async def request(self, call: HttpCall, request: Request) -> None:
         """Answer a request."""
         refusal: RequestError | None = None
-        origin = HttpOrigin(call.principal, call.loans.key)
+        origin = HttpOrigin(call.principal, call.loans.key, call.headers)
         try:
             if self._refusal is not None:
                 raise self._refusal
@@ -402,7 +402,7 @@ class ModernRequests:
                 503, f"{limit} notifications are being handled (max_notifications)", code=SERVER_BUSY
             )
         self._notifications += 1
-        origin = HttpOrigin(call.principal, call.loans.key, call.loans.served)
+        origin = HttpOrigin(call.principal, call.loans.key, call.headers, call.loans.served)
         self._service.background.start_soon(self._notified, message, origin, name=message.method)
         await call.respond(202)
 

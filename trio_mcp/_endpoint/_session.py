@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeVar, final
 
@@ -33,7 +33,7 @@ from .._server._lifetimes import Background, Shutdown
 from .._server._parking import Service
 from .._server._server import Servable
 from .._trio import open_hidden_nursery
-from ._call import HttpCall, HttpOrigin, RequestSlot, Turnstiles, connected
+from ._call import HttpCall, HttpOrigin, RequestSlot, Turnstiles, connected, nothing
 from ._event_store import EventStore
 from ._session_channel import PostBody, PostOrigin, SessionChannel, SessionLoans, too_many
 from ._streams import EventStream, EventWriter
@@ -354,7 +354,7 @@ class LegacySession:
                 return
             if wanted is not None:
                 with connected(call):
-                    await self._put(wanted, HttpOrigin(call.principal, call.loans.key, call.loans.served))
+                    await self._put(wanted, self._origin_of(call))
             await call.respond(202)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None
@@ -403,6 +403,10 @@ class LegacySession:
                 del self._asking[id]
         asked.end()
 
+    @staticmethod
+    def _origin_of(call: HttpCall, answered: Callable[[], object] = nothing) -> HttpOrigin:
+        return HttpOrigin(call.principal, call.loans.key, call.headers, call.loans.served, answered)
+
     async def _answer(
         self, call: HttpCall, slot: RequestSlot, posted: PostBody, headers: Sequence[HeaderField]
     ) -> None:
@@ -416,6 +420,7 @@ class LegacySession:
             stream,
             stream if may_stream else self._standalone,
             partial(self._answered, asked),
+            call.headers,
             is_releasable=may_stream and self.can_prime,
             served=call.loans.served,
         )
@@ -614,7 +619,7 @@ class LegacySession:
             asked.slot = slot.outlive()
         answered = partial(self._answered, asked)
         try:
-            await self._put(posted, HttpOrigin(call.principal, call.loans.key, call.loans.served, answered))
+            await self._put(posted, self._origin_of(call, answered))
         except BaseException:
             answered()
             raise

@@ -18,6 +18,7 @@ from .._channel import Channel, Incoming, Origin, Outgoing, Received
 from .._codec._json import is_array
 from .._codec._jsonrpc import Message, Notification, Request, RequestId, encode_error, read_id
 from .._core._account import Account, Loan, Overdrawn, Pool, lend_all
+from .._core._http1 import Headers
 from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._errors import TRANSPORT_FAILED, RequestError
 from .._logs import Log
@@ -123,6 +124,7 @@ class PostOrigin:
         answers: The stream for the answers.
         messages: The stream for everything else that belongs to its requests.
         on_answered: Called when all its requests are answered; ends the stream for the answers.
+        headers: Its header fields.
         is_releasable: Whether its client knows how to reconnect.
         served: The loan for its messages, which lasts as long as anything refers to it.
     """
@@ -131,6 +133,7 @@ class PostOrigin:
     answers: EventStream
     messages: EventStream
     on_answered: Callable[[], object]
+    headers: Headers
     _is_releasable: bool = attrs.field(alias="is_releasable", kw_only=True)
     served: MessageLoan | None = attrs.field(default=None, kw_only=True)
 

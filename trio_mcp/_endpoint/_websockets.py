@@ -105,6 +105,7 @@ class WebSocketSessions:
             HttpRefused: The handshake is not valid (400, 426), or there is no room for another session (429,
                 503).
         """
+        del slot  # it is left by `on_standing`
         if not isinstance(call, WebSocketCall):
             problem = "a WebSocket is served here; send Upgrade and Connection, as RFC 6455 says"
             raise HttpRefused(426, problem, [("upgrade", "websocket"), ("connection", "upgrade")])
@@ -117,7 +118,7 @@ class WebSocketSessions:
             session.loans = SessionLoans(places, session.pool, call.key, session.let_go)
         except Overdrawn as error:
             raise too_many(error) from None
-        slot.leave()
+        call.on_standing()  # it counts as a session from here on
         self._count += 1
         try:
             await self._serve(call, session)
@@ -168,13 +169,15 @@ class _SessionOrigin:
     Attributes:
         principal: Who has sent it.
         holder: In whose name the server keeps what outlives it.
+        headers: The header fields of the handshake.
     """
 
-    __slots__ = ("_answers", "_kept", "_served", "_session", "holder", "principal")
+    __slots__ = ("_answers", "_kept", "_served", "_session", "headers", "holder", "principal")
 
     def __init__(self, session: _Session, served: object) -> None:
         self.principal = session.call.principal
         self.holder = session.call.key
+        self.headers = session.call.headers
         self._session = session
         self._served = served  # the loan of the message, which lasts as long
         self._answers: Loan | None = None

@@ -6,7 +6,8 @@ ASGI reports a disconnect once; a task that is cancelled while it receives may l
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, final
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, final
 import attrs
 import trio
 
+from .._auth._resource_server import ResourceServer
 from .._channel import Origin
 from .._core._frames import POLICY_VIOLATION, SUBPROTOCOL, check_subprotocol
 from .._core._http1 import HeaderField, Headers
@@ -25,6 +27,7 @@ from .._endpoint._websockets import GOODBYE, WebSocketCall
 from .._errors import ConnectionLost
 from .._limits import Limits
 from .._logs import Log
+from .._oauth._certificates import ClientCertificate
 from .._server._server import Servable
 from .._trio import open_hidden_nursery
 from ._requests import CLOSE, RequestBody
@@ -53,6 +56,7 @@ class AsgiCall(HttpCall):
     Attributes:
         body: Its body, as far as it has come.
         kind: What the messages of its answer are called.
+        find_certificate: Returns the certificate of the client.
         on_cut: Closes the connection of the answer at once, as far as the server lets that be done; `None` if it
             does not.
     """
@@ -82,6 +86,7 @@ class AsgiCall(HttpCall):
         )
         self._send = send
         self.on_cut: Callable[[], object] | None = None
+        self.find_certificate: Callable[[], ClientCertificate | None] = partial(_certificate_in, scope)
         self._is_open = False
         self._rest = b""  # of an answer whose client is gone
         self._is_one_one = scope.get("http_version") in ("1.0", "1.1")
@@ -108,6 +113,10 @@ class AsgiCall(HttpCall):
         if self._ask_for_body is not None and not (self.body.is_complete or self.body.has_begun):
             await self._ask_for_body()
         return await self.body.read(self.loans)
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        return self.find_certificate()
 
     @property
     def closing(self) -> tuple[HeaderField, ...]:
@@ -160,6 +169,16 @@ class AsgiCall(HttpCall):
 
 
 _SCHEMES: Final = {"ws": "http", "wss": "https"}
+
+
+def _certificate_in(scope: AsgiScope) -> ClientCertificate | None:
+    """Return the certificate of the client, where the host has verified it (ASGI's extension for TLS)."""
+    extensions: Mapping[str, Any] = scope.get("extensions") or {}
+    tls: Mapping[str, Any] = extensions.get("tls") or {}
+    chain: Iterable[str] = tls.get("client_cert_chain") or ()
+    if not chain or tls.get("client_cert_error"):
+        return None
+    return ClientCertificate(ssl.PEM_cert_to_DER_cert(next(iter(chain))))
 
 
 def _declared(length: str | None) -> int | None:
@@ -289,12 +308,15 @@ class McpASGI:
         authenticate: Authenticates each request: returns its principal, or raises `HttpRefused`. If it returns
             `None`, the request is refused (401), unless `HttpServerSettings.allow_anonymous` is set. It may take
             `HttpServerSettings.authenticate_timeout`. `None` for no authentication: all clients are anonymous.
+        auth: Protects the server by OAuth, instead. Where the application is mounted under a path, clients look
+            for its metadata at the root of the host as well: mount `well_known` there.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
     """
 
     _server: Servable[Any]
     _settings: HttpServerSettings | None = None
     _authenticate: Authenticate | None = attrs.field(default=None, alias="authenticate", kw_only=True)
+    _auth: ResourceServer | None = attrs.field(default=None, alias="auth", kw_only=True)
     _event_store: EventStore | None = attrs.field(default=None, alias="event_store", kw_only=True)
     _endpoint: Endpoint | None = attrs.field(default=None, init=False)
 
@@ -311,7 +333,11 @@ class McpASGI:
         if self._endpoint is not None:
             raise RuntimeError("McpASGI runs already")
         async with open_endpoint(
-            self._server, self._settings, authenticate=self._authenticate, event_store=self._event_store
+            self._server,
+            self._settings,
+            authenticate=self._authenticate,
+            auth=self._auth,
+            event_store=self._event_store,
         ) as endpoint:
             self._endpoint = endpoint
             try:
@@ -319,6 +345,17 @@ class McpASGI:
                 await endpoint.drain()
             finally:
                 self._endpoint = None
+
+    async def well_known(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
+        """Answer a request for the metadata of the server: ``Mount("/.well-known", app=mcp.well_known)``.
+
+        For frameworks that mount the application under a path. By itself it serves the metadata, too.
+        """
+        call_scope = {**scope, "root_path": ""}
+        if scope["type"] == "http" and not scope["path"].startswith("/.well-known/"):
+            # Some frameworks have removed what it is mounted under, and some have not.
+            call_scope["path"] = f"/.well-known/{scope['path'].removeprefix('/.well-known').lstrip('/')}"
+        await self(call_scope, receive, send)
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer one request, or run with the server that hosts this."""

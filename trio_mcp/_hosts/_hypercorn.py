@@ -229,6 +229,7 @@ class _HypercornConnection(HostConnection):
         ask = self._protocol.ask_for_body
         self._call = call = AsgiCall(scope, send, self._settings, headers=headers, ask_for_body=ask)
         call.on_cut = self.io.cut
+        call.find_certificate = lambda: self.io.certificate
         self.start(self._serve, call, send)
 
         async def take(message: Any) -> None:  # noqa: ASYNC124 - Hypercorn awaits it

@@ -19,6 +19,7 @@ from .._core._http_rules import HttpServerSettings
 from .._endpoint._call import SMALL, HttpCall
 from .._endpoint._endpoint import Endpoint
 from .._logs import Log
+from .._oauth._certificates import ClientCertificate
 from ._connections import HostConnection, OpenConnection
 from ._requests import CLOSE, ConnectionIO, RequestBody, RequestHead, encode_head, read_head
 
@@ -146,6 +147,10 @@ class LeanCall(HttpCall):
         # It is sent together with the first piece of the body, which follows at once.
         self._waiting_head = self._head_of(status, [*headers, _CHUNKED] if self._head.is_one_one else headers)
         self._is_chunked = self._head.is_one_one
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        return self._connection.io.certificate
 
     @property
     def closing(self) -> tuple[HeaderField, ...]:

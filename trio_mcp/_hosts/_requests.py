@@ -29,6 +29,7 @@ from .._core._http1 import ChunkedReader, HeaderField, Headers, ReadFields, chec
 from .._core._http_rules import HttpRefused, HttpServerSettings
 from .._endpoint._call import SMALL, RequestLoans, Turnstile, gave_way
 from .._errors import LocalProtocolError
+from .._oauth._certificates import ClientCertificate
 from .._trio import LightParkingLot, close, send_some
 
 # The bytes of one connection, plain or over TLS, with a limit for clients that do not read.
@@ -133,6 +134,11 @@ class ConnectionIO(HostedSocket):
 
     scheme: ClassVar[str] = "http"
     _send_timeout: float
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        """The certificate of the client; `None` if it has shown none."""
+        return None
 
     @abc.abstractmethod
     async def receive(self, most: int = READ_BYTES) -> bytes:
@@ -246,6 +252,16 @@ class TlsIO(ConnectionIO):
     _stream: trio.SSLStream[trio.SocketStream]
     _handshake_timeout: float
     _unturned: bytes | None = attrs.field(default=None, init=False)  # was read, and waits for its turn
+    _certificate: ClientCertificate | None = attrs.field(default=None, init=False)
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        """The certificate of the client, if its chain was verified."""
+        if self._certificate is None and (der := self._stream.getpeercert(binary_form=True)) is not None:
+            fields = self._stream.getpeercert()
+            if fields:  # they are empty where the chain was not verified
+                self._certificate = ClientCertificate(der, fields)
+        return self._certificate
 
     async def start(self) -> None:
         with trio.move_on_after(self._handshake_timeout) as scope:

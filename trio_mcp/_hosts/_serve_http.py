@@ -11,19 +11,23 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 import attrs
 import trio
 
+from .._auth._resource_server import ResourceServer
 from .._core._http_rules import HttpHost, HttpServerSettings
-from .._endpoint._call import Authenticate
+from .._endpoint._call import Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
-from .._http._target import bracketed
+from .._endpoint._routes import Route, Routes
+from .._http._asgi import AsgiApplication, open_asgi_client
+from .._http._messages import HttpRequest
+from .._http._target import bracketed, parse_target
 from .._logs import Log
 from .._server._lifetimes import Shutdown
 from .._server._serve import run_until_first
@@ -33,6 +37,11 @@ from ._listening import Hosting, check_mode, check_port, serve_until_drain
 from ._requests import ConnectionIO, SocketIO, TlsIO
 
 _log: Final = Log("trio_mcp.http")
+
+_OF_CONNECTION: Final = frozenset(
+    (b"host", b"content-length", b"transfer-encoding", b"connection", b"keep-alive")
+)
+"""Fields that belong to one connection, and are written anew for another."""
 
 
 def _host(http: HttpHost, endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection[ConnectionIO]:
@@ -58,7 +67,9 @@ async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
     unix_path: str | os.PathLike[str] | None = None,
     unix_mode: int = 0o600,
     authenticate: Authenticate | None = None,
+    auth: ResourceServer | None = None,
     event_store: EventStore | None = None,
+    routes: Routes | AsgiApplication | None = None,
     shutdown: Shutdown | None = None,
     task_status: trio.TaskStatus[tuple[str, ...]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -87,7 +98,12 @@ async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
         authenticate: Authenticates each request: returns its principal, or raises `HttpRefused`. If it returns
             `None`, the request is refused (401), unless `HttpServerSettings.allow_anonymous` is set. It may take
             `HttpServerSettings.authenticate_timeout`. `None` for no authentication: all clients are anonymous.
+        auth: Protects the server by OAuth: clients need access tokens. Instead of `authenticate`.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
+        routes: What is served at other paths: functions by path, ``{"/version": version}``, each of which is
+            called with the `HttpCall` and answers it by `HttpCall.respond`; or an ASGI application for all of
+            them, whose lifespan is entered before clients can connect. Who asks for them is not authenticated;
+            `Host` and `Origin` are checked as for the endpoint.
         shutdown: When to end.
         task_status: Gets the URLs of the endpoint once clients can connect.
 
@@ -108,7 +124,9 @@ async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
         unix_path=unix_path,
         unix_mode=unix_mode,
         authenticate=authenticate,
+        auth=auth,
         event_store=event_store,
+        routes=routes,
         shutdown=shutdown,
         only_websockets=False,
         task_status=task_status,
@@ -126,6 +144,7 @@ async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
     unix_path: str | os.PathLike[str] | None = None,
     unix_mode: int = 0o600,
     authenticate: Authenticate | None = None,
+    auth: ResourceServer | None = None,
     shutdown: Shutdown | None = None,
     task_status: trio.TaskStatus[tuple[str, ...]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -151,6 +170,7 @@ async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
         unix_mode: Who may connect to that, as for `chmod`.
         authenticate: Authenticates each handshake; see `serve_http`. Context variables that it sets are those of
             the handlers.
+        auth: Protects the server by OAuth: handshakes need access tokens. Instead of `authenticate`.
         shutdown: When to end.
         task_status: Gets the URLs of the endpoint once clients can connect.
 
@@ -172,7 +192,9 @@ async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
         unix_path=unix_path,
         unix_mode=unix_mode,
         authenticate=authenticate,
+        auth=auth,
         event_store=None,
+        routes=None,
         shutdown=shutdown,
         only_websockets=True,
         task_status=task_status,
@@ -190,7 +212,9 @@ async def serve_endpoint(
     unix_path: str | os.PathLike[str] | None,
     unix_mode: int,
     authenticate: Authenticate | None,
+    auth: ResourceServer | None,
     event_store: EventStore | None,
+    routes: Routes | AsgiApplication | None,
     shutdown: Shutdown | None,
     only_websockets: bool,
     task_status: trio.TaskStatus[tuple[str, ...]],
@@ -206,14 +230,20 @@ async def serve_endpoint(
 
     @asynccontextmanager
     async def running() -> AsyncGenerator[Hosting[ConnectionIO]]:
-        async with open_endpoint(
-            server,
-            settings,
-            authenticate=authenticate,
-            event_store=event_store,
-            shutdown=shutdown,
-            only_websockets=only_websockets,
-        ) as endpoint:
+        async with (
+            _open_application(routes) as rest,
+            open_endpoint(
+                server,
+                settings,
+                authenticate=authenticate,
+                auth=auth,
+                event_store=event_store,
+                shutdown=shutdown,
+                only_websockets=only_websockets,
+                routes=_by_path(routes),
+                rest=rest,
+            ) as endpoint,
+        ):
 
             async def finish(connections: Connections[ConnectionIO]) -> None:
                 await run_until_first(endpoint.drain, shutdown.wait_abort)
@@ -232,6 +262,35 @@ async def serve_endpoint(
 
     address = (host, port, unix_path, unix_mode)
     await serve_until_drain(running(), address, shutdown, _log, task_status.started)
+
+
+def _by_path(routes: Routes | AsgiApplication | None) -> Routes | None:
+    return cast("Any", routes) if isinstance(routes, Mapping) else None
+
+
+@asynccontextmanager
+async def _open_application(routes: Routes | AsgiApplication | None) -> AsyncGenerator[Route | None]:
+    """Run an ASGI application; yield a function that has it answer requests."""
+    if routes is None or isinstance(routes, Mapping):
+        yield None
+        return
+    async with open_asgi_client(routes) as application:
+
+        async def answer(call: HttpCall) -> None:
+            path = quote(call.path, safe="/%:@!$&'()*+,;=~-._")
+            query = f"?{call.query}" if call.query else ""
+            target = parse_target(f"{call.scheme}://{call.headers.get('host') or 'localhost'}{path}{query}")
+            fields = [(name, value) for name, value in call.headers if name.lower() not in _OF_CONNECTION]
+            request = HttpRequest(method=call.method, target=target, headers=fields, body=await call.read_body())
+            client = None if call.client is None else (call.client, 0)
+            async with await application.send(request, client=client) as response:
+                kept = [(name, value) for name, value in response.headers if name.lower() not in _OF_CONNECTION]
+                await call.start(response.status, kept)
+                while data := await response.receive_some():
+                    await call.send(data)
+                await call.finish()
+
+        yield answer
 
 
 def _wire_over(

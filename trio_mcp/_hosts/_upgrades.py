@@ -18,6 +18,7 @@ from .._core._http1 import HeaderField
 from .._core._http_rules import HttpServerSettings
 from .._endpoint._websockets import GOODBYE, WebSocketCall
 from .._limits import Limits
+from .._oauth._certificates import ClientCertificate
 from ._requests import CLOSE, READ_AHEAD, READ_BYTES, ConnectionIO, RequestHead, encode_head
 
 if TYPE_CHECKING:  # a server without WebSockets does not load the library for them
@@ -168,6 +169,10 @@ class UpgradeCall(WebSocketCall):
     async def read_body(self) -> bytes:
         await trio.lowlevel.checkpoint()
         return b""
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        return self._io.certificate
 
     @property
     def closing(self) -> tuple[HeaderField, ...]:

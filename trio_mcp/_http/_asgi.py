@@ -127,15 +127,22 @@ class AsgiClient:
     _nursery: trio.Nursery
     _state: MutableMapping[str, Any]
 
-    async def send(self, request: HttpRequest, *, urgent: bool = False) -> HttpResponse:
+    async def send(
+        self, request: HttpRequest, *, urgent: bool = False, client: tuple[str, int] | None = ("127.0.0.1", 1)
+    ) -> HttpResponse:
         """Send a request; see `HttpTransport.send`.
 
         Closing the response is a disconnect for the application, and does not wait for it.
+
+        Args:
+            request: The request.
+            urgent: Makes no difference.
+            client: From where it comes; `None` if it has no address.
         """
         del urgent  # there are no connections to wait for
         served = _AsgiRequest(request, request.target.address)
         name = f"{request.method} {request.target.path.partition('?')[0]}"
-        self._nursery.start_soon(self._run, request, served, name=name)  # noqa: ASYNC113 - waited for below
+        self._nursery.start_soon(self._run, request, served, client, name=name)  # noqa: ASYNC113 - waited for below
         if request.on_sent is not None:
             request.on_sent()
         try:
@@ -147,7 +154,7 @@ class AsgiClient:
             raise
         return HttpResponse(request, served.status, served.headers, served)
 
-    async def _run(self, request: HttpRequest, served: _AsgiRequest) -> None:
+    async def _run(self, request: HttpRequest, served: _AsgiRequest, client: tuple[str, int] | None) -> None:
         target = request.target
         path, _, query = target.path.partition("?")
         scope = {
@@ -165,7 +172,7 @@ class AsgiClient:
                 (b"content-length", b"%d" % len(request.body)),
                 *((name.lower(), value) for name, value in request.headers),
             ],
-            "client": ("127.0.0.1", 1),
+            "client": client,
             "server": (target.host, target.port),
             "state": dict(self._state),
         }

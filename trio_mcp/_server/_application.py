@@ -18,8 +18,9 @@ import attrs
 import trio
 
 from .. import types
+from .._channel import Origin
 from .._codec import _json
-from .._codec._json import is_object
+from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import Encoded, encode_notification
 from .._core._changes import ListKind
 from .._core._http1 import HeaderMark
@@ -31,6 +32,7 @@ from .._errors import (
     RequestError,
 )
 from .._limits import Limits, check_whole, refuse_unknown
+from .._oauth._principal import Principal
 from .._peer._call import checked
 from .._peer._middleware import Middleware
 from .._revisions import METHODS, Revision
@@ -42,10 +44,11 @@ from ..types import (
     ToolsCapability,
 )
 from ._changes import Announcement, ChangeHub
-from ._context import Context, NotificationHandler, check_announcement, check_notification_method
+from ._context import Context, NotificationHandler, check_announcement, check_notification_method, origin_of
 from ._functions import MethodHandler, read_handler
 from ._input_required import Asking, ExtensionResult, NonFinalResult
 from ._listing import CacheHint, Listing, are_plain, described, read_params, refuse_many
+from ._permits import Permit, read_scopes
 from ._prompts import Completer, PromptOptions, PromptRegistry
 from ._reading import ResourceSource, guess_type, type_of_result
 from ._resources import (
@@ -184,17 +187,24 @@ class ToolRegistration:
         if not self._tools.entries.was_used:
             return None
         if method == "tools/call":
-            return self._call_tool
+            return self._call_guarded_tool if self._tools.entries.is_guarded else self._call_tool
         return self._list_tools if method == "tools/list" else None
 
     async def _list_tools(self, params: Mapping[str, Any], context: Context[Any]) -> object:
         revision, entries = context.revision, self._tools.entries
 
-        def list_page() -> types.ListToolsResult:
-            page, members = self._listing.page("tools/list", params, entries.visible)
+        def list_page(own: Origin | None = None) -> types.ListToolsResult:
+            visible = entries.visible_to(own) if entries.is_guarded else entries.visible
+            page, members = self._listing.page("tools/list", params, visible, is_own=entries.is_guarded)
             return types.ListToolsResult(tools=[tool.seen_by(revision) for tool in page], **members)
 
+        if entries.is_guarded:
+            return list_page(origin_of(context))  # noqa: ASYNC910 - not public
         return self._listing.kept("tools/list", params, revision, entries.changes, list_page)  # noqa: ASYNC910 - not public
+
+    async def _call_guarded_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
+        self._tools.check_permit(params.get("name"), origin_of(context))
+        return await self._call_tool(params, context)
 
     async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
         name, arguments = params.get("name"), params.get("arguments")
@@ -211,6 +221,7 @@ class PromptRegistration:
     _threads: Threads
     _listing: Listing
     _prompts: PromptRegistry
+    _resources: ResourceRegistry
     _completer: Completer
 
     # Prompts.
@@ -334,22 +345,31 @@ class PromptRegistration:
     async def _list_prompts(self, params: Mapping[str, Any], context: Context[Any]) -> object:  # noqa: ASYNC910 - not public
         entries = self._prompts.entries
 
-        def list_page() -> types.ListPromptsResult:
-            page, members = self._listing.page("prompts/list", params, entries.visible)
+        def list_page(own: Origin | None = None) -> types.ListPromptsResult:
+            visible = entries.visible_to(own) if entries.is_guarded else entries.visible
+            page, members = self._listing.page("prompts/list", params, visible, is_own=entries.is_guarded)
             return types.ListPromptsResult(prompts=[registered.prompt for registered in page], **members)
 
+        if entries.is_guarded:
+            return list_page(origin_of(context))  # noqa: ASYNC910 - not public
         return self._listing.kept("prompts/list", params, context.revision, entries.changes, list_page)  # noqa: ASYNC910 - not public
 
     async def _get_prompt(
         self, params: Mapping[str, Any], context: Context[Any]
     ) -> types.GetPromptResult | NonFinalResult:
         asked = read_params(params, types.GetPromptRequestParams)
+        if self._prompts.entries.is_guarded:
+            self._prompts.check_permit(asked.name, origin_of(context))
         prompt = self._prompts.get(asked.name)
         return await prompt.get(asked.arguments or {}, context, self._threads)
 
     async def _complete(self, params: Mapping[str, Any], context: Context[Any]) -> types.CompleteResult:
         refuse_many(params, "context", "arguments")
         asked = read_params(params, types.CompleteRequestParams)
+        if isinstance(asked.ref, types.PromptReference):
+            self._prompts.check_permit(asked.ref.name, origin_of(context))
+        else:
+            self._resources.check_permit_of_template(asked.ref.uri, origin_of(context), context.revision)
         return await self._completer.complete(asked, context, self._threads)
 
 
@@ -627,7 +647,10 @@ class ResourceRegistration:
         registered = RegisteredResource(
             source=source, ttl=options.get("ttl", 0), scope=options.get("scope", "private"), timeout=timeout
         )
-        self._resources.entries.add(uri, registered)
+        permit = read_scopes(options.get("scopes"))
+        if permit is not None and registered.scope == "public":
+            raise ValueError(f"{uri!r:.200} has scopes, so what it holds cannot be for all: leave out scope")
+        self._resources.entries.add(uri, registered, permit)
 
     def _check(self, uri: str) -> None:
         try:
@@ -975,6 +998,33 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
         """Whether a client may subscribe to a resource; any, if a `request_handler` serves reading."""
         by_hand = "resources/read" in self._custom or not self._resources.entries.was_used
         return by_hand or self._resources.knows(uri)
+
+    def permits(self, method: str, params: Mapping[str, Any]) -> list[Permit]:
+        """Return what says who may make a request: nothing for most."""
+        found: list[Permit | None] = []
+        match method:
+            case "tools/call":
+                found.append(self._tools.entries.permit(params.get("name")))
+            case "prompts/get":
+                found.append(self._prompts.entries.permit(params.get("name")))
+            case "resources/read" | "resources/subscribe":
+                found.append(self._resources.permit(params.get("uri")))
+            case "subscriptions/listen" if self._resources.entries.is_guarded:
+                wanted: Any = params.get("notifications")
+                uris: Any = wanted.get("resourceSubscriptions") if is_object(wanted) else None
+                if is_array(uris):
+                    found += [self._resources.permit(uri) for uri in uris[: self._limits.max_subscriptions]]
+            case _:
+                pass
+        return [permit for permit in found if permit is not None]
+
+    def lacking_scopes(
+        self, method: str, params: Mapping[str, Any], principal: Principal | None
+    ) -> frozenset[str] | None:
+        """Return the scopes that a request needs, if its principal lacks some; `None` if more would not help."""
+        lacking = [permit.lacking(principal) for permit in self.permits(method, params)]
+        needed = [scopes for scopes in lacking if scopes is not None]
+        return frozenset[str]().union(*needed) if needed else None
 
     def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
         """Return which arguments of a request header fields carry, over HTTP."""

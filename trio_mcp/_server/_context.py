@@ -33,10 +33,12 @@ from .._absent import ABSENT
 from .._channel import Origin, ReleasableOrigin, holder_of
 from .._codec._json import cost_of, is_object
 from .._codec._jsonrpc import Encoded, Notification, RequestId, to_wire
+from .._core._http1 import ShownHeaders
 from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
 from .._limits import Limits, check_number, check_seconds
 from .._logs import Log
+from .._oauth._principal import Principal, as_principal
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, QUESTIONS, Revision, Side
 from .._trio import LightParkingLot
@@ -414,9 +416,9 @@ class NotificationContext(ClientContext, Generic[StateT]):
         return meta if is_object(meta) else {}
 
     @property
-    def principal(self) -> str | None:
-        """Who the client is, where the transport authenticates; equal strings are equal clients."""
-        return None if self._origin is None else self._origin.principal
+    def principal(self) -> Principal | None:
+        """Who the client is, where the transport authenticates; equal principals are equal clients."""
+        return None if self._origin is None else as_principal(self._origin.principal)
 
 
 NotificationHandler: TypeAlias = Callable[[Mapping[str, Any], NotificationContext[Any]], Awaitable[object]]
@@ -466,6 +468,8 @@ def check_announcement(method: str) -> None:
 
 
 _Args = TypeVarTuple("_Args")
+
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _PROGRESS_MESSAGES: Final = Revision.V2025_03_26
 _SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(types.LoggingLevel))}
@@ -639,10 +643,21 @@ class Context(AskingContext, Generic[StateT]):
         return self.client_capabilities.extensions or {}
 
     @property
-    def principal(self) -> str | None:
-        """Who the client is, where the transport authenticates; equal strings are equal clients."""
+    def principal(self) -> Principal | None:
+        """Who the client is, where the transport authenticates; equal principals are equal clients."""
         origin = self._exchange.origin
-        return None if origin is None else origin.principal
+        return None if origin is None else as_principal(origin.principal)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The header fields of the HTTP request, without credentials; empty where there are none.
+
+        Names are compared without case, and values of one name are joined by commas. `Authorization`, `Cookie`,
+        and the other fields that show who the client is, are left out: see `principal`. Over a WebSocket there
+        are none.
+        """
+        headers = getattr(self._exchange.origin, "headers", None)
+        return _NO_HEADERS if headers is None else ShownHeaders(headers)
 
     @property
     def input_responses(self) -> Mapping[str, types.InputResponse]:
@@ -888,6 +903,17 @@ class Context(AskingContext, Generic[StateT]):
         surroundings = self._surroundings
         background = surroundings.background if until == "session" else surroundings.server_background
         background.start_soon(async_fn, *args)
+
+
+def origin_of(context: Context[Any]) -> Origin | None:
+    """Return where a request came from; `None` over a pipe and in memory."""
+    return context._exchange.origin  # noqa: SLF001 - not for users
+
+
+def weight_of_headers(context: Context[Any]) -> int:
+    """Return about how much memory the header fields of a request take, in bytes: each is kept twice."""
+    headers = getattr(context._exchange.origin, "headers", None)  # noqa: SLF001 - not for users
+    return 0 if headers is None else 2 * headers.size + 300 * len(headers.fields)
 
 
 def holder_of_request(context: Context[Any]) -> tuple[str, bool]:

@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, TypedDict, TypeVar, final, get_args
 
 import attrs
 
+from .._channel import Origin
 from .._codec._json import InvalidData, is_object
 from .._codec._jsonrpc import Encoded, from_wire
 from .._core._sealing import BadCursor, CursorSeal, Position
@@ -22,6 +23,7 @@ from .._errors import INVALID_PARAMS, RequestError
 from .._limits import check_seconds, check_whole
 from .._revisions import Revision
 from ..types import CacheScope, Icon, PaginatedRequestParams
+from ._permits import Permit, Scopes
 
 _T = TypeVar("_T")
 
@@ -34,6 +36,7 @@ class Description(TypedDict, total=False):
     description: str | None
     icons: Sequence[Icon] | None
     meta: Mapping[str, object] | None
+    scopes: Scopes | None
 
 
 class Described(TypedDict):
@@ -78,12 +81,14 @@ class Entry(Generic[_T]):
         name: Its name, or its URI.
         item: The item.
         enabled: Whether clients see it.
+        permit: Who may use it; `None` for everybody.
     """
 
     serial: int
     name: str
     item: _T
     enabled: bool = True
+    permit: Permit | None = None
 
 
 @final
@@ -98,11 +103,13 @@ class Registry(Generic[_T]):
     Attributes:
         on_change: Called after each change of what clients see.
         changes: How many such changes there were.
+        is_guarded: Whether there is, or was, anything that not everybody may use.
     """
 
     def __init__(self, noun: str, *, named: str = "called", key: Callable[[str], str] = str) -> None:
         self.on_change: Callable[[], None] = _nothing
         self.changes = 0
+        self.is_guarded = False
         self._what = f"{noun} {named}"
         self._key = key
         self._entries: dict[str, Entry[_T]] = {}
@@ -118,8 +125,22 @@ class Registry(Generic[_T]):
         """What clients see, in the order of registration."""
         return [entry for entry in self if entry.enabled]
 
-    def add(self, name: str, item: _T) -> None:
+    def visible_to(self, origin: Origin | None) -> list[Entry[_T]]:
+        """What whoever has sent a message may use, in the order of registration."""
+        return [entry for entry in self.visible if entry.permit is None or entry.permit.allows(origin)]
+
+    def permit(self, name: object) -> Permit | None:
+        """Return who may use what clients see under a name; `None` for everybody, and for nothing."""
+        entry = self.find(name) if isinstance(name, str) else None
+        return None if entry is None or not entry.enabled else entry.permit
+
+    def add(self, name: str, item: _T, permit: Permit | None = None) -> None:
         """Register an item, enabled.
+
+        Args:
+            name: Its name.
+            item: The item.
+            permit: Who may use it; `None` for everybody.
 
         Raises:
             ValueError: The name is taken.
@@ -128,7 +149,8 @@ class Registry(Generic[_T]):
         if key in self._entries:
             raise ValueError(f"there is a {self._what} {name!r} already")
         self._last_serial += 1
-        self._entries[key] = Entry(self._last_serial, name, item)
+        self._entries[key] = Entry(self._last_serial, name, item, permit=permit)
+        self.is_guarded = self.is_guarded or permit is not None
         self._changed()
 
     def __iter__(self) -> Iterator[Entry[_T]]:
@@ -341,7 +363,7 @@ class Listing:
         return self._hints.get(method, NOT_KEPT)
 
     def page(
-        self, method: str, params: Mapping[str, Any], entries: Sequence[Entry[_T]]
+        self, method: str, params: Mapping[str, Any], entries: Sequence[Entry[_T]], *, is_own: bool = False
     ) -> tuple[Sequence[_T], PageMembers]:
         """Return the items of the page that is asked for, and the other members of the result.
 
@@ -349,6 +371,7 @@ class Listing:
             method: The list's method. A cursor is good for the list that it came with only.
             params: The parameters of the request.
             entries: All that is listed, in the order of registration.
+            is_own: Whether others may see other entries: then nobody may share the result.
 
         Raises:
             RequestError: The cursor is not one of ours for this list, or the parameters cannot be read.
@@ -367,7 +390,7 @@ class Listing:
         return [entry.item for entry in page], PageMembers(
             next_cursor=next_cursor,
             ttl_ms=hint.ttl_ms,
-            cache_scope=hint.scope,
+            cache_scope="private" if is_own else hint.scope,
         )
 
     def kept(

@@ -35,7 +35,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
 from .._trio import Contained, LightParkingLot, propagating
-from ._context import Context, KeptNotifications
+from ._context import Context, KeptNotifications, weight_of_headers
 from ._input_required import InputRequired, UsedStates, input_request, input_types
 from ._lifetimes import Background, Shutdown, open_background
 from ._threads import ends_with_its_thread, leaves_its_place
@@ -330,7 +330,7 @@ class HandlerRun:
         weight = PARKED_BYTES + sum(map(cost_of, received))
         for question in asked.values():
             weight += cost_of(to_wire(question, self._context.revision))
-        return weight
+        return weight + weight_of_headers(self._context)
 
     def _can_keep(self, notifications: int) -> bool:
         """Borrow so many bytes for notifications, beside what is lent already. Returns whether there was room."""

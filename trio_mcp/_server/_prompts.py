@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from .. import types
+from .._channel import Origin
 from .._codec import _json
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RequestError
 from .._schema import InvalidValue, StringArgument
@@ -20,6 +21,7 @@ from ._context import Context
 from ._functions import HandlerFunction, Overdue, RunOptions, is_several, read_given, read_handler
 from ._input_required import Asking, NonFinalResult
 from ._listing import Description, Registry, described
+from ._permits import read_scopes
 from ._threads import Threads
 
 MAX_SHOWN_NAME: Final = 128
@@ -136,7 +138,8 @@ class PromptRegistry:
             arguments=[_described_argument(argument) for argument in arguments] or None, **description
         )
         choices = {argument.name: argument.choices for argument in arguments}
-        self.entries.add(name, RegisteredPrompt(prompt=prompt, handler=handler, choices=choices))
+        registered = RegisteredPrompt(prompt=prompt, handler=handler, choices=choices)
+        self.entries.add(name, registered, read_scopes(options.get("scopes")))
 
     def asking(self, name: object) -> Asking:
         """Return whether a prompt may ask its client, and what happens to it meanwhile."""
@@ -151,8 +154,18 @@ class PromptRegistry:
         """
         registered = self.entries.get(name)
         if registered is None:
-            raise RequestError(INVALID_PARAMS, f"Unknown prompt: {name[:MAX_SHOWN_NAME]}")
+            raise _unknown(name)
         return registered
+
+    def check_permit(self, name: object, origin: Origin | None) -> None:
+        """Check that whoever has sent a message may use a prompt, if there is one.
+
+        Raises:
+            RequestError: Not so.
+        """
+        permit = self.entries.permit(name)
+        if permit is not None and not permit.allows(origin):
+            raise permit.refusal(_unknown(str(name)))
 
     def choices(
         self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
@@ -172,6 +185,10 @@ class PromptRegistry:
                 f"prompt {reference.name} has no argument {argument[:MAX_SHOWN_NAME]!r}; it has {known}",
             )
         return choices[argument]
+
+
+def _unknown(name: str) -> RequestError:
+    return RequestError(INVALID_PARAMS, f"Unknown prompt: {name[:MAX_SHOWN_NAME]}")
 
 
 def _described_argument(argument: StringArgument) -> types.PromptArgument:

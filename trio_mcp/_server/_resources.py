@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from .. import types
+from .._channel import Origin
 from .._core._uri_matching import Found, UriMatcher
 from .._core._uri_template import UriTemplate, VariableRule, check_uri, normalised
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError, ResourceNotFound
@@ -25,10 +26,11 @@ from .._schema import CallSpec, InvalidValue
 from .._trio import propagating
 from ..types._fields import evolve
 from ._asking import is_unusable_answer
-from ._context import Context
+from ._context import Context, origin_of
 from ._functions import HandlerFunction, MethodHandler, RunOptions
 from ._input_required import Asking, NonFinalResult
 from ._listing import Description, Entry, Listing, Registry, check_scope, check_ttl, read_params
+from ._permits import Permit
 from ._reading import Reading, ResourceSource
 from ._threads import Threads
 
@@ -145,8 +147,38 @@ class ResourceRegistry:
 
     def asking(self, uri: object) -> Asking:
         """Return whether reading a resource may ask the client, and what happens to the handler meanwhile."""
-        found = self._find(uri) if isinstance(uri, str) and len(uri) <= self._limits.max_uri_length else None
-        return Asking.PARK if found is not None and found[0].source.may_ask else Asking.NEVER
+        found = self._find_short(uri)
+        return Asking.PARK if found is not None and found[0].item.source.may_ask else Asking.NEVER
+
+    def permit(self, uri: object) -> Permit | None:
+        """Return who may use a resource; `None` for everybody, and if there is none."""
+        found = self._find_short(uri) if self.entries.is_guarded else None
+        return None if found is None else found[0].permit
+
+    def check_permit(self, uri: object, origin: Origin | None, revision: Revision) -> None:
+        """Check that whoever has sent a message may use a resource, if there is one.
+
+        Raises:
+            RequestError: Not so.
+        """
+        permit = self.permit(uri)
+        if permit is not None and not permit.allows(origin):
+            raise permit.refusal(_not_found(ResourceNotFound(), str(uri), revision))
+
+    def check_permit_of_template(self, template: str, origin: Origin | None, revision: Revision) -> None:
+        """Check that whoever has sent a message may use a template, if there is one.
+
+        Raises:
+            RequestError: Not so.
+        """
+        for entry in self.entries if self.entries.is_guarded else ():
+            own, permit = entry.item.source.template, entry.permit
+            if own is None or own.uri_template != template or permit is None or permit.allows(origin):
+                continue
+            raise permit.refusal(_not_found(ResourceNotFound(), template, revision))
+
+    def _find_short(self, uri: object) -> tuple[Entry[RegisteredResource], Found] | None:
+        return self._find(uri) if isinstance(uri, str) and len(uri) <= self._limits.max_uri_length else None
 
     def knows(self, uri: str) -> bool:
         """Whether a URI means a resource that may be read. Only reading it shows whether it exists."""
@@ -154,9 +186,15 @@ class ResourceRegistry:
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return the handler of a method; `None` if no resource was ever registered."""
-        return self._handlers.get(method) if self.entries.was_used else None
+        if not self.entries.was_used:
+            return None
+        return (
+            self._read_guarded
+            if method == "resources/read" and self.entries.is_guarded
+            else self._handlers.get(method)
+        )
 
-    def _find(self, asked: str) -> tuple[RegisteredResource, Found] | None:
+    def _find(self, asked: str) -> tuple[Entry[RegisteredResource], Found] | None:
         single = self.entries.find(asked)
         if single is not None and single.item.source.template is None:
             # Hidden, it is not found either by a template that it also fits.
@@ -167,14 +205,20 @@ class ResourceRegistry:
         for entry in candidates:
             found = entry.item.source.match(uri) if entry.enabled else None
             if found is not None:
-                return entry.item, found
+                return entry, found
         return None
 
     # The methods.
 
-    async def _list(self, params: Mapping[str, Any], _: Context[Any]) -> types.ListResourcesResult:
+    async def _list(self, params: Mapping[str, Any], context: Context[Any]) -> types.ListResourcesResult:
         found = await self._all()
-        page, members = self._listing.page("resources/list", params, found)
+        is_own = self.entries.is_guarded
+        if is_own:
+            origin = origin_of(context)
+            found = [
+                entry for entry in found if (permit := self.permit(entry.name)) is None or permit.allows(origin)
+            ]
+        page, members = self._listing.page("resources/list", params, found, is_own=is_own)
         return types.ListResourcesResult(resources=page, **members)
 
     async def _all(self) -> Sequence[Entry[types.Resource]]:
@@ -194,16 +238,23 @@ class ResourceRegistry:
         return found
 
     async def _list_templates(
-        self, params: Mapping[str, Any], _: Context[Any]
+        self, params: Mapping[str, Any], context: Context[Any]
     ) -> types.ListResourceTemplatesResult:
         await trio.lowlevel.checkpoint()
+        is_own = self.entries.is_guarded
         found = [
             Entry(entry.serial, entry.name, template)
-            for entry in self.entries.visible
+            for entry in (self.entries.visible_to(origin_of(context)) if is_own else self.entries.visible)
             if (template := entry.item.source.template) is not None
         ]
-        page, members = self._listing.page("resources/templates/list", params, found)
+        page, members = self._listing.page("resources/templates/list", params, found, is_own=is_own)
         return types.ListResourceTemplatesResult(resource_templates=page, **members)
+
+    async def _read_guarded(
+        self, params: Mapping[str, Any], context: Context[Any]
+    ) -> types.ReadResourceResult | NonFinalResult:
+        self.check_permit(params.get("uri"), origin_of(context), context.revision)
+        return await self._read(params, context)
 
     async def _read(
         self, params: Mapping[str, Any], context: Context[Any]
@@ -216,7 +267,8 @@ class ResourceRegistry:
         found = self._find(uri)
         if found is None:
             raise _not_found(ResourceNotFound(), uri, context.revision)
-        offer, variables = found
+        entry, variables = found
+        offer = entry.item
         reading = Reading(uri, context, self._threads, self._limits)
         try:
             with trio.move_on_after(math.inf if offer.timeout is None else offer.timeout):

@@ -24,6 +24,7 @@ from .._core._http1 import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits, SocketServerSettings
+from .._oauth._principal import Principal
 from .._peer._exchange import Dispatcher
 from .._peer._middleware import Middleware
 from .._peer._peer import Peer, open_peer
@@ -45,6 +46,7 @@ from ._threads import Threads
 from ._tools import ToolRegistry
 
 if TYPE_CHECKING:  # a program that serves stdio does not load it
+    from .._auth._resource_server import ResourceServer
     from .._core._http_rules import HttpHost, HttpServerSettings
 
 
@@ -103,6 +105,13 @@ class Servable(abc.ABC, Generic[StateT]):
         """Return which arguments of a request header fields carry, over HTTP. Default: none."""
         del method, params
         return ()
+
+    def lacking_scopes(
+        self, method: str, params: Mapping[str, Any], principal: Principal | None
+    ) -> frozenset[str] | None:
+        """Return the scopes that a request needs, if its principal lacks some. Default: those of all suffice."""
+        del method, params, principal
+        return None
 
     # Serving.
 
@@ -224,6 +233,7 @@ class Servable(abc.ABC, Generic[StateT]):
         settings: HttpServerSettings | SocketServerSettings | None = None,
         ssl_context: ssl.SSLContext | None = None,
         authenticate: Callable[[Any], Awaitable[str | None]] | None = None,
+        auth: ResourceServer | None = None,
     ) -> None:
         """Run this server as a whole program, until its client goes or a signal ends it.
 
@@ -247,6 +257,7 @@ class Servable(abc.ABC, Generic[StateT]):
                 WebSockets, `SocketServerSettings` for TCP and Unix sockets.
             ssl_context: The certificate for TLS, and whether clients need one, for HTTP, WebSockets and TCP.
             authenticate: Authenticates requests over HTTP, and handshakes of WebSockets; see `serve_http`.
+            auth: Protects HTTP and WebSockets by OAuth, instead; see `ResourceServer`.
 
         Raises:
             SystemExit: With status 130 after SIGINT, as shells expect it.
@@ -255,13 +266,18 @@ class Servable(abc.ABC, Generic[StateT]):
             OSError: The address cannot be listened on.
         """
         is_http = transport in ("streamable-http", "sse", "websocket")
-        options: dict[str, Any] = {"settings": settings, "ssl_context": ssl_context, "authenticate": authenticate}
+        options: dict[str, Any] = {
+            "settings": settings,
+            "ssl_context": ssl_context,
+            "authenticate": authenticate,
+            "auth": auth,
+        }
         options = {name: value for name, value in options.items() if value is not None}
         for name in options:
             if transport == "stdio" or (name == "ssl_context" and transport == "unix"):
                 raise ValueError(f"there is no {name} over {transport}")
-            if name == "authenticate" and not is_http:
-                raise ValueError("authenticate is for HTTP and WebSockets")
+            if name in ("auth", "authenticate") and not is_http:
+                raise ValueError(f"{name} is for HTTP and WebSockets, not for {transport!r}")
         if isinstance(settings, SocketServerSettings) is is_http and settings is not None:
             raise TypeError(f"settings must be {'Http' if is_http else 'Socket'}ServerSettings over {transport}")
         if transport == "stdio":

@@ -26,6 +26,7 @@ from .._core._lifecycle import Agreement, ServerLifecycle
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     ConnectionLost,
     LocalProtocolError,
@@ -439,7 +440,6 @@ class ServerSession:
 
     def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
         """Decide how a request is served; see `Dispatcher.route`."""
-        del origin
         agreement = self._lifecycle.agree(request)
         answer = self._answer_without_handler(request, agreement)
         if answer is not None:
@@ -447,6 +447,10 @@ class ServerSession:
         handler = self._application.handler_for(request.method)
         if handler is not None:
             return self._responder.by(handler, agreement)
+        if not all(
+            permit.allows(origin) for permit in self._application.permits(request.method, request.params or {})
+        ):
+            raise RequestError(INVALID_REQUEST, "this client may not subscribe to the resource")
         decision = self.subscriptions.route(request, agreement.revision)
         if decision is None:
             raise RequestError(METHOD_NOT_FOUND, f"this server has no method {request.method}")

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Union, cast, final, get_args, get_origin
 import attrs
 
 from .._absent import ABSENT
+from .._channel import Origin
 from .._codec import _json
 from .._core._http1 import HeaderMark, header_marks
 from .._core._output_schemas import RESULT_MEMBER, needs_wrapping, wrapped_schema
@@ -40,6 +41,7 @@ from ._context import Context
 from ._functions import HandlerFunction, Overdue, RunOptions, anything, error_for_caller, read_given, read_handler
 from ._input_required import Asking, NonFinalResult
 from ._listing import Description, Registry, described
+from ._permits import read_scopes
 from ._threads import Threads
 
 _log: Final = Log("trio_mcp.server")
@@ -219,7 +221,7 @@ class ToolRegistry:
             is_simple=handler.is_simple,
             asking=asking if handler.may_ask else Asking.NEVER,
         )
-        self.entries.add(name, registered)
+        self.entries.add(name, registered, read_scopes(options.get("scopes")))
 
     def asking(self, name: object) -> Asking:
         """Return whether a tool may ask its client, and what happens to it meanwhile."""
@@ -239,8 +241,22 @@ class ToolRegistry:
         """
         registered = self.entries.get(name)
         if registered is None:
-            raise RequestError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
+            raise _unknown(name)
         return registered
+
+    def check_permit(self, name: object, origin: Origin | None) -> None:
+        """Check that whoever has sent a message may call a tool, if there is one.
+
+        Raises:
+            RequestError: Not so.
+        """
+        permit = self.entries.permit(name)
+        if permit is not None and not permit.allows(origin):
+            raise permit.refusal(_unknown(str(name)))
+
+
+def _unknown(name: str) -> RequestError:
+    return RequestError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
 
 
 def _written(error: ToolError) -> str:

@@ -1,4 +1,7 @@
-"""What is measured of this library: ``python ours.py stdio|tcp|unix|websocket|hypercorn|lean|sse|lean-sse``."""
+"""What is measured of this library: ``python ours.py stdio|tcp|unix|websocket|hypercorn|lean|sse|lean-sse``.
+
+``hypercorn-protected`` and ``lean-protected`` demand a token, which stands behind the URL.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import trio
 
 from trio_mcp import Context, Limits, Server
+
+if TYPE_CHECKING:  # what is served over stdio starts without it
+    from trio_mcp import ResourceServer
 
 server = Server("ours", limits=Limits(max_subscriptions=4_000))
 ended_at: dict[str, int] = {}
@@ -142,6 +148,18 @@ async def greet(name: str) -> str:
     return f"Hello, {name}!"
 
 
+def protection() -> tuple[ResourceServer, str]:
+    """Return what protects the server by signed tokens, and a token, as the end of a URL."""
+    from trio_mcp import JwtVerifier, ResourceServer
+    from trio_mcp.testing import AuthorizationServer
+
+    issuer, resource = "https://login.test", "https://bench.test/mcp"
+    login = AuthorizationServer(issuer=issuer, algorithm="RS256")
+    verifier = JwtVerifier(issuer, jwks=login.jwks())
+    auth = ResourceServer(resource, authorization_servers=[issuer], verifier=verifier, scopes={"bench"})
+    return auth, "#" + login.issue(scopes={"bench"}, resource=resource, lifetime=86_400)
+
+
 async def main(binding: str) -> None:
     """Serve, and say where."""
     async with trio.open_nursery() as nursery:
@@ -173,8 +191,10 @@ async def main(binding: str) -> None:
                 sse=is_sse,
             )
             http: Literal["lean", "hypercorn"] = "lean" if host == "lean" else "hypercorn"
-            urls = await nursery.start(partial(serve_http, server, port=0, http=http, settings=settings))
-            print(urls[0].replace("/mcp", "/sse") if is_sse else urls[0], flush=True)
+            auth, token = protection() if kind == "protected" else (None, "")
+            serve_it = partial(serve_http, server, port=0, http=http, settings=settings, auth=auth)
+            urls = await nursery.start(serve_it)
+            print((urls[0].replace("/mcp", "/sse") if is_sse else urls[0]) + token, flush=True)
 
 
 if __name__ == "__main__":

@@ -21,14 +21,12 @@ from typing import Any, Final
 import trio
 import trio.testing
 
-from ._channel import Channel, Incoming, Outgoing, Received
-from ._client._client import Client
-from ._client._open import open_client
-from ._errors import ConnectionLost, McpError
-from ._server._context import Context
-from ._server._server import Server
-
-__all__ = ["ChannelTests"]
+from .._channel import Channel, Incoming, Outgoing, Received
+from .._client._client import Client
+from .._client._open import open_client
+from .._errors import ConnectionLost, McpError
+from .._server._context import Context
+from .._server._server import Server
 
 _END: Final = (trio.EndOfChannel, ConnectionLost)
 """How the other side's end is told."""

@@ -1,0 +1,272 @@
+"""Tokens that are bound to a key (RFC 9449) or to a certificate (RFC 8705), and clients known by a certificate."""
+# pyright: reportArgumentType=false, reportUnknownMemberType=false
+# trustme takes the contexts of a library that is not here as well.
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+import trustme
+from http_raw import call_tool, open_raw
+from inside_protection import (
+    DpopKey,
+    ProofRefused,
+    ProofRules,
+    TooManyProofs,
+    UsedProofs,
+    protected_resource_module,
+)
+
+from trio_mcp import (
+    CertificateVerifier,
+    ClientCertificate,
+    Context,
+    HttpServerParameters,
+    HttpSettings,
+    JwtVerifier,
+    RequestError,
+    ResourceServer,
+    Server,
+    open_client,
+    serve_http,
+)
+from trio_mcp.testing import AuthorizationServer
+
+ISSUER = "https://login.test"
+RESOURCE = "http://localhost:8000/mcp"
+AUTHORIZATION = AuthorizationServer(issuer=ISSUER)
+KEY = DpopKey()
+
+
+def make_server() -> Server[Any]:
+    server: Server[Any] = Server("protected")
+
+    @server.tool
+    async def whoami(ctx: Context) -> str:
+        return repr(ctx.principal)
+
+    return server
+
+
+def protection(**options: Any) -> ResourceServer:
+    verifier = JwtVerifier(ISSUER, jwks=AUTHORIZATION.jwks())
+    given: dict[str, Any] = {"verifier": verifier, **options}
+    return ResourceServer(RESOURCE, authorization_servers=[ISSUER], **given)
+
+
+TOKEN = AUTHORIZATION.issue(resource=RESOURCE, key=KEY.thumbprint)
+BODY = json.dumps(call_tool("whoami")).encode()
+
+
+def proof(**changes: Any) -> str:
+    given: dict[str, Any] = {"now": time.time(), "access_token": TOKEN, "body": BODY, **changes}
+    return given.pop("by", KEY).prove(given.pop("method", "POST"), given.pop("url", RESOURCE), **given)
+
+
+def signed(proof: str, token: str = TOKEN) -> dict[str, str]:
+    return {"Authorization": f"DPoP {token}", "DPoP": proof}
+
+
+@pytest.mark.usefixtures("under")
+async def test_a_token_is_good_with_a_proof_for_each_request() -> None:
+    """RFC 9449, sections 4.3 and 7.1: of this request, by its key, and once."""
+    async with open_raw(make_server(), auth=protection()) as raw:
+        good = signed(proof())
+        assert (await raw.send(call_tool("whoami"), good)).status == 200
+        again = await raw.send(call_tool("whoami"), good)
+        assert again.status == 401
+        assert again.headers["www-authenticate"].startswith('DPoP error="invalid_dpop_proof"')
+        assert (await raw.send(call_tool("whoami"), signed(proof()))).status == 200
+
+
+@pytest.mark.usefixtures("under")
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"method": "GET"}, "invalid_dpop_proof"),
+        ({"url": "http://localhost:8000/other"}, "invalid_dpop_proof"),
+        ({"url": "https://evil.test/mcp"}, "invalid_dpop_proof"),
+        ({"now": time.time() - 400}, "invalid_dpop_proof"),
+        ({"now": time.time() + 400}, "invalid_dpop_proof"),
+        ({"access_token": "another"}, "invalid_dpop_proof"),
+        ({"access_token": None}, "invalid_dpop_proof"),
+        ({"by": DpopKey()}, "invalid_token"),
+        ({"body": b"{}"}, "invalid_dpop_proof"),
+    ],
+)
+async def test_another_proof_is_refused(changes: dict[str, Any], error: str) -> None:
+    """Each check of section 4.3, and the digest of the body where there is one."""
+    async with open_raw(make_server(), auth=protection()) as raw:
+        refused = await raw.send(call_tool("whoami"), signed(proof(**changes)))
+        assert refused.status == 401
+        assert f'error="{error}"' in refused.headers["www-authenticate"]
+
+
+@pytest.mark.usefixtures("under")
+async def test_a_bound_token_is_no_bearer_token() -> None:
+    """And one that is not bound needs no proof, unless all must be (section 7.2)."""
+    plain = AUTHORIZATION.issue(resource=RESOURCE)
+    for dpop, statuses in (("accepted", [401, 401, 200]), ("required", [401, 401, 401]), (None, [401, 401, 200])):
+        async with open_raw(make_server(), auth=protection(dpop=dpop)) as raw:
+            tried = (
+                {"Authorization": f"Bearer {TOKEN}"},
+                signed(proof(access_token=plain), plain),
+                {"Authorization": f"Bearer {plain}"},
+            )
+            answers = [await raw.send(call_tool("whoami"), headers) for headers in tried]
+            assert [answer.status for answer in answers] == statuses
+            bound = await raw.send(call_tool("whoami"), signed(proof()))
+            assert bound.status == (401 if dpop is None else 200)
+            refused = await raw.send(call_tool("whoami"))
+            assert refused.headers["www-authenticate"].startswith("DPoP" if dpop == "required" else "Bearer")
+
+
+@pytest.mark.usefixtures("under")
+async def test_a_proof_needs_the_nonce_of_the_server() -> None:
+    """Section 9: it shows that the proof is new. Each answer brings the current one."""
+    async with open_raw(make_server(), auth=protection(dpop_nonces=True)) as raw:
+        asked = await raw.send(call_tool("whoami"), signed(proof()))
+        assert (asked.status, "use_dpop_nonce" in asked.headers["www-authenticate"]) == (401, True)
+        good = await raw.send(call_tool("whoami"), signed(proof(nonce=asked.headers["dpop-nonce"])))
+        assert (good.status, good.headers["dpop-nonce"]) == (200, asked.headers["dpop-nonce"])
+
+
+def test_the_clients_url_counts_and_not_the_proxys() -> None:
+    """Behind a proxy the request looks otherwise; scheme, case and the default port make no difference."""
+    rules = ProofRules("https://mcp.test/mcp", None)
+    for url, path in (
+        ("https://mcp.test/mcp", "/inner"),
+        ("HTTPS://MCP.test:443/mcp", "/inner"),
+        ("https://mcp.test/mcp?x=1#y", "/mcp"),
+        ("https://mcp.test/messages", "/messages"),
+    ):
+        made = KEY.prove("POST", url, now=5.0, access_token="t")
+        rules.check([made], method="POST", path=path, token="t", key=KEY.thumbprint, now=5.0)
+    for proofs in ([], [made, made], ["nonsense"], ["x" * 10_000]):
+        with pytest.raises(ProofRefused):
+            rules.check(proofs, method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=5.0)
+
+
+def test_nonces_grow_old() -> None:
+    """The last one is good for a while longer."""
+    rules = ProofRules("https://mcp.test/mcp", b"secret")
+
+    def is_good(nonce: str | None, now: float) -> bool:
+        made = KEY.prove("POST", "https://mcp.test/mcp", now=now, access_token="t", nonce=nonce)
+        try:
+            rules.check([made], method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=now)
+        except ProofRefused as refused:
+            assert refused.error == "use_dpop_nonce"
+            return False
+        return True
+
+    nonce = rules.nonce(1_000.0)
+    assert [is_good(nonce, now) for now in (1_000.0, 1_150.0, 1_250.0)] == [True, True, False]
+    assert not is_good(None, 1_000.0)
+    assert not is_good("made up", 1_000.0)
+
+
+def test_used_proofs_are_remembered_for_as_long_as_they_are_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounded for one key and for all; nobody can use up the room of others."""
+    used = UsedProofs()
+    used.use("key", "1", 0.0)
+    with pytest.raises(ProofRefused, match="before"):
+        used.use("key", "1", 599.0)
+    used.use("other", "1", 599.0)
+    used.use("key", "1", 601.0)
+    assert len(used) == 2, "the first one is forgotten"
+    monkeypatch.setattr(protected_resource_module, "MAX_PROOFS_OF_ONE", 3)
+    for number in range(2):
+        used.use("key", f"more {number}", 601.0)
+    with pytest.raises(TooManyProofs):
+        used.use("key", "too much", 601.0)
+    used.use("third", "1", 601.0)
+    used.use("key", "later", 5_000.0)
+    assert len(used) == 1
+
+
+# Certificates.
+
+
+@asynccontextmanager
+async def served_over_tls(
+    authority: trustme.CA, http: str, auth: ResourceServer, mode: ssl.VerifyMode = ssl.CERT_REQUIRED
+) -> AsyncGenerator[str]:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = mode
+    async with trio.open_nursery() as nursery:
+        serve = partial(serve_http, make_server(), "127.0.0.1", 0, http=http, ssl_context=context, auth=auth)
+        urls: tuple[str, ...] = await nursery.start(serve)
+        yield urls[0]
+        nursery.cancel_scope.cancel()
+
+
+def client_settings(authority: trustme.CA, own: trustme.LeafCert | None = None) -> HttpSettings:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    if own is not None:
+        own.configure_cert(context)
+    return HttpSettings(ssl_context=context)
+
+
+async def whoami(url: str, settings: HttpSettings, token: str | None = None) -> str:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    async with open_client(HttpServerParameters(url, headers=headers, http=settings)) as client:
+        content: Any = (await client.call_tool("whoami")).content
+        return str(content[0].text)
+
+
+@pytest.mark.parametrize("http", ["hypercorn", "lean"])
+async def test_clients_are_known_by_their_certificates(http: str) -> None:
+    """Without any token: the name of a workload, or the subject, vouched for by who has signed it."""
+    authority = trustme.CA(organization_name="Example")
+    verifier = CertificateVerifier(scopes=lambda certificate: {certificate.subject.partition(",")[0]})
+    auth = ResourceServer(RESOURCE, verifier=verifier)
+    worker = authority.issue_cert("worker@example.com", common_name="worker")
+    async with served_over_tls(authority, http, auth) as url:
+        shown = await whoami(url, client_settings(authority, worker))
+        assert "CN=worker" in shown
+        assert "O=Example" in shown
+    async with served_over_tls(authority, http, auth, ssl.CERT_OPTIONAL) as url:
+        with pytest.raises(RequestError, match="not authorized"):
+            await whoami(url, client_settings(authority))
+
+
+@pytest.mark.parametrize("http", ["hypercorn", "lean"])
+async def test_a_token_is_bound_to_a_certificate(http: str) -> None:
+    """RFC 8705, section 3: a stolen token is good for nobody without the key of the certificate."""
+    authority = trustme.CA()
+    own, other = (authority.issue_cert(f"{name}@example.com", common_name=name) for name in ("own", "other"))
+    der = ssl.PEM_cert_to_DER_cert(own.cert_chain_pems[0].bytes().decode())
+    token = AUTHORIZATION.issue(resource=RESOURCE, cnf={"x5t#S256": ClientCertificate(der).thumbprint})
+    async with served_over_tls(authority, http, protection(), ssl.CERT_OPTIONAL) as url:
+        assert "'ann'" in await whoami(url, client_settings(authority, own), token)
+        for settings in (client_settings(authority, other), client_settings(authority)):
+            with pytest.raises(RequestError, match="another certificate"):
+                await whoami(url, settings, token)
+
+
+def test_certificates_say_who_they_are() -> None:
+    """RFC 4514, with what would end a part of a name escaped; the names of workloads first."""
+    fields: dict[str, Any] = {
+        "subject": ((("organizationName", "A, B"),), (("commonName", "x"), ("other", "y"))),
+        "subjectAltName": (("DNS", "x.test"), ("URI", "spiffe://test/x")),
+    }
+    certificate = ClientCertificate(b"der", fields)
+    assert certificate.subject == "CN=x+other=y,O=A\\, B"
+    assert certificate.issuer == ""
+    principal = CertificateVerifier(scopes={"a"}).identify(certificate)
+    assert principal is not None
+    assert (principal.subject, principal.scopes) == ("spiffe://test/x", {"a"})
+    assert CertificateVerifier().identify(ClientCertificate(b"der")) is None
+    assert CertificateVerifier(subject=lambda _: None).identify(certificate) is None
