@@ -70,6 +70,9 @@ class WebSocketCall(HttpCall):
             McpError: The client has left.
         """
 
+    def charge_answer(self, size: int) -> None:
+        """Note that an answer of so many bytes holds the event loop."""
+
     def work(self) -> None:
         """Note that a request of the client is open."""
 
@@ -200,6 +203,7 @@ class _SessionOrigin:
         except Overdrawn as problem:
             raise RequestError(SERVER_BUSY, f"there is no room for {size} bytes: {problem}") from None
         self._kept = kept
+        session.call.charge_answer(size)
 
     def __del__(self) -> None:
         call_in_run(self._session.token, self._session.note_done, self._answers)

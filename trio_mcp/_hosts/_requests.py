@@ -25,9 +25,10 @@ import attrs
 import trio
 
 from .._codec._jsonrpc import encode_error
+from .._core._account import SMALL_LONG
 from .._core._http1 import ChunkedReader, HeaderField, Headers, ReadFields, check_lines, closes, framing_of
 from .._core._http_rules import HttpRefused, HttpServerSettings
-from .._endpoint._call import SMALL, RequestLoans, Turnstile, gave_way
+from .._endpoint._call import SECONDS_PER_BYTE, SMALL, RequestLoans, Turnstile, gave_way
 from .._errors import LocalProtocolError
 from .._oauth._certificates import ClientCertificate
 from .._trio import LightParkingLot, close, send_some
@@ -71,6 +72,7 @@ class HostedSocket(abc.ABC):
     _reading: Turnstile | None = attrs.field(default=None, init=False)
     _writing: Turnstile | None = attrs.field(default=None, init=False)
     _holder: str = attrs.field(default="", init=False)
+    _held: float = attrs.field(default=0.0, init=False)  # seconds that were not charged yet
 
     @final
     def share(self, reading: Turnstile, writing: Turnstile, holder: str) -> None:
@@ -96,6 +98,14 @@ class HostedSocket(abc.ABC):
         """Note for how long what was read holds the event loop: its holder waits the longer for its next turn."""
         if self._reading is not None:
             self._reading.charge(self._holder, seconds, is_great=False)
+
+    @final
+    def charge_answer(self, size: int) -> None:
+        """Note that an answer of so many bytes holds the event loop, until it has gone to the socket."""
+        self._held += size * SECONDS_PER_BYTE
+        if self._held >= SMALL_LONG:  # less is not charged
+            held, self._held = self._held, 0.0
+            self.charge_reading(held)
 
     @final
     async def wait_to_write(self, size: int) -> None:

@@ -201,7 +201,7 @@ async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
     )
 
 
-async def serve_endpoint(
+async def serve_endpoint(  # noqa: ASYNC128 - `serve_until_drain` calls started()
     server: Servable[Any],
     host: str | None,
     port: int,

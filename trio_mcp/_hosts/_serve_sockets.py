@@ -214,7 +214,7 @@ class LineOrigin:
         Raises:
             RequestError: There is no room for it.
         """
-        refusal = self._channel.keep(size)
+        refusal = self._channel.keep_answer(size)
         if refusal is not None:
             raise refusal
         self._amount += size
@@ -342,6 +342,11 @@ class ServedChannel(StreamChannel):
                 return RequestError(SERVER_BUSY, f"there is no room for {amount} bytes: {problem}")
         self._kept = kept
         return None
+
+    def keep_answer(self, size: int) -> RequestError | None:
+        """Count an answer; see `keep`."""
+        self._socket.charge_answer(size)
+        return self.keep(size)
 
     def _borrow(self, amount: int) -> None:
         if self._loan is None or self._loan.is_given_back:

@@ -158,6 +158,9 @@ class UpgradeCall(WebSocketCall):
 
         return open_websocket_channel(self._channel, connect)
 
+    def charge_answer(self, size: int) -> None:
+        self._io.charge_answer(size)
+
     def work(self) -> None:
         self._work(self._io)
 
