@@ -8,7 +8,7 @@ shares one, when one ends.
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, final, get_args
@@ -113,6 +113,41 @@ class SessionOfClient(Protocol):
 
 
 @final
+@attrs.define(eq=False)
+class SubscribedUris:
+    """The resources that a session has subscribed to, within limits."""
+
+    _sizes: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    _bytes: int = attrs.field(default=0, init=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._sizes))
+
+    def add(self, uri: str, limits: Limits) -> None:
+        """Add one, unless it is there.
+
+        Raises:
+            RequestError: There are too many.
+        """
+        if uri in self._sizes:
+            return
+        size = len(uri.encode(errors="surrogatepass"))
+        if len(self._sizes) >= limits.max_subscriptions:
+            problem = f"this session has {len(self._sizes)} subscriptions already (max_subscriptions)"
+        elif self._bytes + size > limits.max_subscription_bytes:
+            problem = f"its URIs would exceed {limits.max_subscription_bytes} bytes (max_subscription_bytes)"
+        else:
+            self._sizes[uri] = size
+            self._bytes += size
+            return
+        raise RequestError(SERVER_BUSY, f"uri: {problem}")
+
+    def discard(self, uri: str) -> None:
+        """Remove one, if it is there."""
+        self._bytes -= self._sizes.pop(uri, 0)
+
+
+@final
 @attrs.frozen
 class WayToServer:
     """How the server behind a proxy is reached.
@@ -152,7 +187,7 @@ class Upstream:
     _background: Background
     _loan: Loan
     description: Mapping[str, Any] = attrs.field(factory=dict[str, Any], init=False)
-    uris: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+    uris: SubscribedUris = attrs.field(factory=SubscribedUris, init=False)
     listening: dict[RequestId, Exchange] = attrs.field(factory=dict[RequestId, Exchange], init=False)
     users: int = attrs.field(default=0, init=False)
     has_ended: bool = attrs.field(default=False, init=False)
@@ -281,7 +316,7 @@ class Upstream:
             connection = await self.connected()
             if connection.revision.is_modern:
                 return
-            for uri in tuple(self.uris):
+            for uri in self.uris:
                 try:
                     await connection.peer.request("resources/subscribe", {"uri": uri})
                 except RequestError as error:
