@@ -425,17 +425,33 @@ class Upstream:
         Raises:
             RequestError: There is no client to ask.
         """
-        session = self._session
-        caller = None if request.method == "ping" else self._caller_of(origin, asks=True)
-        if caller is not None and caller.ask is not None:
-            return partial(self._ask, caller.ask)
-        if session is not None:
-            return partial(self._ask, partial(_ask_session, session))
-        if request.method == "ping":
+        if request.method == "ping" and self._session is None:
             return {}
-        raise RequestError(
-            INVALID_REQUEST, f"no request of the client is open that could carry {request.method:.60}"
-        )
+        caller = None if request.method == "ping" else self._caller_of(origin, asks=True)
+        return partial(self._forward, caller, self._ask_of(caller, request.method))
+
+    def _ask_of(self, caller: Caller | None, method: str) -> Ask:
+        """Return what asks the client, by one of its requests or else in its session.
+
+        Raises:
+            RequestError: It cannot be asked.
+        """
+        if caller is not None and caller.ask is not None:
+            return caller.ask
+        if self._session is not None:
+            return partial(_ask_session, self._session)
+        raise RequestError(INVALID_REQUEST, f"no request of the client is open that could carry {method:.60}")
+
+    async def _forward(self, caller: Caller | None, ask: Ask, exchange: Exchange) -> Answer:
+        """Ask the client. If the request that was to carry the question ends before, another one carries it."""
+        while True:
+            try:
+                return await self._ask(ask, exchange)
+            except LocalProtocolError as error:
+                if caller is None or caller in self._callers.values():
+                    raise RequestError(INTERNAL_ERROR, f"the client behind this proxy: {error}") from error
+            caller = self._caller_of(None, asks=True)
+            ask = self._ask_of(caller, exchange.request.method)
 
     async def _ask(self, ask: Ask, exchange: Exchange) -> Answer:
         request = exchange.request
@@ -450,7 +466,7 @@ class Upstream:
             return await ask(request.method, passed_on(request.params), report if wants_progress else None)
         except RequestError as error:
             raise RequestError(error.code, error.message, error.data) from error
-        except (McpError, trio.ClosedResourceError) as error:
+        except (RemoteProtocolError, ConnectionLost, trio.ClosedResourceError) as error:
             raise RequestError(INTERNAL_ERROR, f"the client behind this proxy: {error}") from error
 
     async def forward_notification(self, notification: Notification, origin: Origin | None) -> None:
