@@ -81,7 +81,7 @@ from ._eras import (
     to_modern_result,
     with_subscription,
 )
-from ._subscriptions import FollowedChanges, check_room_for, forward_listening, listen_for
+from ._subscriptions import FollowedChanges, forward_listening, listen_for
 from ._upstream import Caller, SharedKey, Upstream, Upstreams
 
 _log: Final = Log("trio_mcp.proxy")
@@ -337,12 +337,14 @@ class ProxySession:
             return {}
         uri = (request.params or {}).get("uri")
         if request.method == "resources/subscribe" and isinstance(uri, str):
-            check_room_for(uri, upstream.uris, self._limits)
-            result = await self._pass_on(upstream, exchange, agreement)
-            upstream.uris[uri] = None
-            return result
+            upstream.uris.add(uri, self._limits)
+            try:
+                return await self._pass_on(upstream, exchange, agreement)
+            except (McpError, trio.ClosedResourceError):
+                upstream.uris.discard(uri)
+                raise
         if request.method == "resources/unsubscribe" and isinstance(uri, str):
-            upstream.uris.pop(uri, None)
+            upstream.uris.discard(uri)
         return await self._pass_on(upstream, exchange, agreement)
 
     # A legacy client before a modern server.
