@@ -124,8 +124,8 @@ class Fetcher:
         """Check an address before a connection to it is made; see `HttpClient`.
 
         Raises:
-            AuthorizationFailed: It is in a private network, and the server is not; or it is link-local, where clouds
-                tell their machines secrets.
+            AuthorizationFailed: It is in a private network, and the server is not; or it is link-local, where
+                clouds tell their machines secrets.
         """
         own = self._server._target.address  # noqa: SLF001 - opaque to users
         if target.address == own or target.host.lower() in self._insecure_hosts:
