@@ -87,6 +87,9 @@ async def fetcher_for(url: str, *insecure: str) -> AsyncGenerator[Fetcher]:
         ("https://mcp.example/mcp", "https://auth.example/" + "x" * 10_000, "too long"),
         ("https://mcp.example/mcp", "https://017700000001/x", "on this machine"),
         ("https://intranet.local/mcp", "http://intranet.local/x", "not https"),
+        ("https://intranet.local/mcp", "https://metadata.example/x", "169.254"),
+        ("http://127.0.0.1:8000/mcp", "https://169.254.169.254/x", "169.254"),
+        ("http://127.0.0.1:8000/mcp", "https://[::ffff:169.254.169.254]/x", "169.254|a9fe"),
         ("http://127.0.0.1:8000/mcp", "http://auth.example/x", "not https"),
     ],
 )

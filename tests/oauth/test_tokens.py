@@ -89,7 +89,7 @@ def test_where_a_secret_is_sent() -> None:
     form, headers = form_of(
         OAuthClient(client_id="me", client_secret="s3cret", method="client_secret_basic"), a=None
     )
-    assert form == {}
+    assert form == {"client_id": "me"}
     assert headers["Authorization"] == basic_credentials("me", "s3cret")
     form, headers = form_of(OAuthClient(client_id="me", client_secret="s3cret", method="client_secret_post"))
     assert form == {"client_id": "me", "client_secret": "s3cret"}

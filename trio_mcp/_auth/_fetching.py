@@ -29,6 +29,7 @@ from .._oauth._metadata import (
     Fetch,
     Fetched,
     is_address,
+    is_link_local,
     is_loopback,
     is_public_address,
     split_url,
@@ -113,25 +114,23 @@ class Fetcher:
                 f"{target.address} is not https, so what it says, and is told, could be somebody else's; "
                 "insecure_hosts names hosts for which that is accepted"
             )
-        if not local and self._is_private(target.host):
+        if is_loopback(target.host) and not local:
             raise self._private(target, target.host)
+        if is_address(target.host):  # names are looked at when they are resolved
+            self.admit(target, target.host)
         return target
-
-    @staticmethod
-    def _is_private(host: str) -> bool:
-        """Whether a host is a private address. Names are looked at when they are resolved."""
-        return is_loopback(host) or (is_address(host) and not is_public_address(host))
 
     def admit(self, target: HttpTarget, address: str) -> None:
         """Check an address before a connection to it is made; see `HttpClient`.
 
         Raises:
-            AuthorizationFailed: It is in a private network.
+            AuthorizationFailed: It is in a private network, and the server is not; or it is link-local, where
+                clouds tell their machines secrets.
         """
         own = self._server._target.address  # noqa: SLF001 - opaque to users
-        if self._is_local or target.address == own or target.host.lower() in self._insecure_hosts:
+        if target.address == own or target.host.lower() in self._insecure_hosts:
             return
-        if not is_public_address(address):
+        if is_link_local(address) or not (self._is_local or is_public_address(address)):
             raise self._private(target, address)
 
     @staticmethod

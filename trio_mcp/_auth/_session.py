@@ -316,9 +316,11 @@ class TokenFlow:
             scopes=scopes,
             refresh_token=refresh_token,
         )
-        posted = await self.post_form(
-            server.token_endpoint, server.issuer, client, {**grant, "resource": discovered.resource}, key=self.key
-        )
+        form = {**grant, "resource": discovered.resource}
+        posted = await self.post_form(server.token_endpoint, server.issuer, client, form, key=self.key)
+        if self.key is None and self._grant.dpop is None and _wants_proof(posted):
+            self.key = await self.key_for(server.issuer)
+            posted = await self.post_form(server.token_endpoint, server.issuer, client, form, key=self.key)
         token = read_token(posted.status, posted.document, asked, now=time.time(), bound=self.key is not None)
         if self._grant.dpop and token.token_type != "DPoP":
             raise AuthorizationFailed(
@@ -572,6 +574,11 @@ class TokenSession(Auth):
 
 def _is_sent(token: TokenSet, response: AuthResponse) -> bool:
     return response.sent.get("Authorization", "").partition(" ")[2] == token.access_token
+
+
+def _wants_proof(posted: Posted) -> bool:
+    """Whether an authorization server issues nothing but tokens that are bound to a key (RFC 9449, section 5)."""
+    return is_object(posted.document) and posted.document.get("error") == "invalid_dpop_proof"
 
 
 def _shows(response: AuthResponse, nonce: str | None) -> bool:

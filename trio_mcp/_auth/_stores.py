@@ -110,10 +110,12 @@ class MemoryTokenStore(TokenStore):
 def default_directory() -> Path:
     """Return where this library keeps what belongs to a user."""
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "trio-mcp"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "trio-mcp"
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "trio-mcp"
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return base / "trio-mcp"
 
 
 @final
@@ -205,7 +207,7 @@ class FileTokenStore(TokenStore):
     def _read(self) -> dict[str, str]:
         try:
             with self._path.open("rb") as file:
-                if os.name == "posix":
+                if sys.platform != "win32":
                     mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                     if mode & 0o077:
                         _log.warning("the file of tokens %s could be read by others; now it cannot", self._path)

@@ -55,6 +55,16 @@ def is_address(host: str) -> bool:
     return True
 
 
+def is_link_local(address: str) -> bool:
+    """Whether an IP address is one of a single link, where machines of a cloud learn their secrets."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    inner = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (inner or found).is_link_local
+
+
 def is_public_address(address: str) -> bool:
     """Whether an IP address is one of the internet, and not of a machine, a link or a private network."""
     try:

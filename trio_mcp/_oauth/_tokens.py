@@ -66,10 +66,11 @@ def token_request(
     form = {name: value for name, value in grant.items() if value is not None}
     headers = [("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json")]
     if client is not None:
+        form["client_id"] = (
+            client.client_id
+        )  # beside Basic, too: the Python SDK's endpoint refuses requests without
         if client.method == "client_secret_basic":
             headers.append(("Authorization", basic_credentials(client.client_id, client.client_secret or "")))
-        else:
-            form["client_id"] = client.client_id
         if client.method == "client_secret_post":
             form["client_secret"] = client.client_secret or ""
         elif client.method == "private_key_jwt":
