@@ -16,7 +16,7 @@ from socket import create_server
 from typing import Final
 
 import trio
-from suite import SUITE_SECONDS, ServerProblemError, suite_command
+from suite import CONFORMANCE, SUITE_SECONDS, ServerProblemError, node
 
 from trio_mcp import Revision
 from trio_mcp.testing import AuthorizationServer
@@ -30,9 +30,10 @@ def play(issuer: str, revision: str) -> tuple[int, str]:
     """Play all scenarios of a revision; return how many have passed, and what the suite has said."""
     with closing(create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
-    command = suite_command(
-        *("authorization", "--url", issuer, "--client-id", "suite", "-p", str(port), "--spec-version", revision)
-    )
+    CONFORMANCE.require()
+    program = CONFORMANCE.package("@modelcontextprotocol/conformance") / "dist" / "index.js"
+    client = ("--client-id", "suite", "-p", str(port), "--spec-version", revision)
+    command = (node(), program, "authorization", "--url", issuer, *client)
     said = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as suite:
         assert suite.stdout is not None

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
 import time
@@ -153,6 +154,22 @@ def test_the_clients_url_counts_and_not_the_proxys() -> None:
     for proofs in ([], [made, made], ["nonsense"], ["x" * 10_000]):
         with pytest.raises(ProofRefused):
             rules.check(proofs, method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=5.0)
+
+
+@pytest.mark.parametrize("size", [2048, 4096])
+def test_a_proof_may_be_signed_by_an_rsa_key(size: int) -> None:
+    """Whose public half is in its header, and takes more room than others."""
+    from joserfc import jwt
+    from joserfc.jwk import RSAKey
+
+    key = RSAKey.generate_key(size)
+    public = key.as_dict(private=False)
+    jwk = {name: public[name] for name in ("kty", "n", "e")}
+    said = KEY.prove("POST", "https://mcp.test/mcp", now=5.0, access_token="t").split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4)))
+    made = jwt.encode({"typ": "dpop+jwt", "alg": "PS256", "jwk": jwk}, claims, key, algorithms=["PS256"])
+    rules = ProofRules("https://mcp.test/mcp", None)
+    rules.check([made], method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
 
 
 def test_nonces_grow_old() -> None:
