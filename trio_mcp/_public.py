@@ -48,6 +48,8 @@ from ._client._client import Client as Client
 from ._client._client import PageIterator as PageIterator
 from ._client._client import Pages as Pages
 from ._client._config import ClientsConfig as ClientsConfig
+from ._client._config import GroupOptions as GroupOptions
+from ._client._config import GroupRoots as GroupRoots
 from ._client._dispatch import ClientExtension as ClientExtension
 from ._client._dispatch import ExtensionClient as ExtensionClient
 from ._client._dispatch import ExtensionNotificationHandler as ExtensionNotificationHandler
@@ -59,8 +61,6 @@ from ._client._gathered import GroupEvents as GroupEvents
 from ._client._gathered import Listed as Listed
 from ._client._gathered import Listing as Listing
 from ._client._group import ClientGroup as ClientGroup
-from ._client._group import GroupOptions as GroupOptions
-from ._client._group import GroupRoots as GroupRoots
 from ._client._group import open_clients as open_clients
 from ._client._listen import Events as Events
 from ._client._low_level import ListOptions as ListOptions

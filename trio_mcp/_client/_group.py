@@ -15,12 +15,11 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, cast, final, overload
+from typing import Any, Final, Literal, TypeVar, cast, final, overload
 
 import attrs
 import trio
@@ -28,25 +27,18 @@ from typing_extensions import Unpack
 
 from .._core._changes import Resynced
 from .._core._group_names import GroupNames
-from .._core._reconnect import RestartPolicy, as_policy
+from .._core._reconnect import as_policy
 from .._errors import METHOD_NOT_FOUND, ConnectionLost, LocalProtocolError, McpError, RequestError
 from .._http._auth import Auth
 from .._limits import Limits, check_seconds, check_whole, refuse_unknown
 from .._logs import Log
-from .._peer._middleware import Middleware
 from .._printable import shown
-from .._revisions import Revision
 from .._trio import open_hidden_nursery
 from ..types import (
     CallToolResult,
-    ClientCapabilities,
     CompleteResult,
-    CreateMessageRequestParams,
-    ElicitRequestParams,
     GetPromptResult,
-    Implementation,
     InputRequiredResult,
-    LoggingMessageNotificationParams,
     Prompt,
     PromptReference,
     ReadResourceResult,
@@ -57,98 +49,17 @@ from ..types import (
     Tool,
 )
 from ._client import Client
-from ._config import ClientsConfig, read_config
-from ._dispatch import ClientExtension
+from ._config import ClientsConfig, GroupOptions, options_of, read_config
 from ._gathered import GroupEvents, Listed, Listing
 from ._listen import what_to_listen_to
 from ._low_level import WorkOptions
 from ._members import Member, ServerState, StateChanges, States
 from ._open import ClientOptions, Target, can_have_auth, make_client
-from ._questions import ElicitAnswer, ElicitMode, RootLike, SampleAnswer
 from ._reconnecting import ReconnectingConnection
 
 _log: Final = Log("trio_mcp.client")
 
 _T = TypeVar("_T")
-
-GroupRoots: TypeAlias = Iterable[RootLike] | Callable[[str], Iterable[RootLike] | Awaitable[Iterable[RootLike]]]
-"""The roots of all servers, or what returns those of the server that is named."""
-
-
-class GroupOptions(TypedDict, total=False):
-    """The options of a group of clients; every one has a default. Handlers get the name of the server that asks.
-
-    Attributes:
-        prefix: Returns the prefix that the tools and prompts of a server have in the group, given the server's
-            name. Default: that name and ``_``.
-        retry: When opening a server that could not be opened, or was lost for good, is tried again: never, or by
-            a policy, or ``True`` for the policy with its defaults. Default: never.
-        server_timeout: Seconds after which a list goes on without a server that has not answered; it is then in
-            `Listing.failures`. `ClientGroup.listen` waits as long for servers to agree. Default: 10.
-        environment: The variables that a configuration may refer to. Default: those of this program.
-        server_options: More options of single servers, by name. They take precedence, and their handlers are
-            called as `open_client` calls them. Default: none.
-        auth: Who this client is to the servers at URLs: one for all, or a function that returns one for the name
-            of a server, and `None` for none. Other servers get none.
-        info, capabilities, revision, request_timeout, limits, sampling_tools, sampling_context, elicit_modes,
-            max_input_rounds, extensions, middleware: As in `ClientOptions`, for each server.
-        on_sample, on_elicit, on_elicitation_complete, on_log, on_notification, on_tools_list_changed,
-            on_prompts_list_changed, on_resources_list_changed, on_resource_updated, on_frame: As in
-            `ClientOptions`, called with the server's name before everything else.
-        request_handlers: By method, likewise.
-        roots: As in `ClientOptions`; a function is called with the server's name.
-    """
-
-    prefix: Callable[[str], str]
-    retry: RestartPolicy | bool | None
-    server_timeout: float
-    environment: Mapping[str, str]
-    server_options: Mapping[str, ClientOptions]
-    auth: Auth | Callable[[str], Auth | None] | None
-    info: Implementation
-    capabilities: ClientCapabilities
-    revision: Revision | str | None
-    request_timeout: float
-    limits: Limits
-    sampling_tools: bool
-    sampling_context: bool
-    elicit_modes: Collection[ElicitMode] | tuple[ElicitMode, ...]
-    max_input_rounds: int
-    extensions: Sequence[ClientExtension]
-    middleware: Sequence[Middleware]
-    on_sample: Callable[[str, CreateMessageRequestParams], SampleAnswer | Awaitable[SampleAnswer]] | None
-    on_elicit: Callable[[str, ElicitRequestParams], ElicitAnswer | Awaitable[ElicitAnswer]] | None
-    on_elicitation_complete: Callable[[str, str], object] | None
-    on_log: Callable[[str, LoggingMessageNotificationParams], object] | None
-    on_notification: Callable[[str, str, Mapping[str, Any]], object] | None
-    on_tools_list_changed: Callable[[str], object] | None
-    on_prompts_list_changed: Callable[[str], object] | None
-    on_resources_list_changed: Callable[[str], object] | None
-    on_resource_updated: Callable[[str, str], object] | None
-    on_frame: Callable[[str, Literal["sent", "received"], bytes], object] | None
-    request_handlers: Mapping[str, Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]]
-    roots: GroupRoots | None
-
-
-_OWN: Final = frozenset({"prefix", "retry", "server_timeout", "environment", "server_options", "auth"})
-"""The options of the group itself; the others are its clients'."""
-
-
-def _options_of(server: str, options: Mapping[str, Any]) -> ClientOptions:
-    """Return the options of one client, whose handlers name the server to those of the group."""
-    made: dict[str, Any] = {}
-    for name, value in options.items():
-        if name in _OWN:
-            continue
-        if name == "request_handlers":
-            made[name] = {method: partial(handler, server) for method, handler in value.items()}
-        elif value is not None and (name.startswith("on_") or (name == "roots" and callable(value))):
-            made[name] = partial(value, server)
-        else:
-            made[name] = value
-    made.update(options.get("server_options", {}).get(server, {}))
-    made_options: Any = made
-    return made_options  # type: ignore[no-any-return]
 
 
 @asynccontextmanager
@@ -194,7 +105,7 @@ async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -
         if entry.target is None:
             states.set(ServerState(name, "disabled"))
             continue
-        client_options = _options_of(name, options)
+        client_options = options_of(name, options)
         auth = options.get("auth")
         if auth is not None and "auth" not in client_options and can_have_auth(entry.target):
             client_options["auth"] = auth if isinstance(auth, Auth) else auth(name)
