@@ -25,9 +25,9 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 TRACED: Final = Path(__file__).parent / "support" / "traced.py"
 
 # 128 files and 27,990 lines before WebSocket, sockets, groups of clients and the command line; 160 and 32,600 before
-# the proxy, which is 1,160 lines, and the bridge.
+# the proxy, which is 1,200 lines, and the bridge.
 FILES: Final = 167
-CODE_LINES: Final = 34_000
+CODE_LINES: Final = 34_050
 LINES_OF_A_FILE: Final = 500
 FILES_OF_A_STDIO_CALL: Final = 22
 FILES_OF_A_POST: Final = {"legacy": 33, "modern": 25}
