@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import trio.testing
 from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client
 
 from trio_mcp import Context, Era, Limits, Proxy, Revision, Server, open_client
+from trio_mcp.types import ElicitRequestParams
 
 ERAS: list[Era] = ["legacy", "modern"]
 PAIRS = [(client, server) for client in ERAS for server in ERAS]
@@ -164,3 +166,47 @@ async def test_cancelling_the_opening_after_any_number_of_steps(client: Era, ser
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
         assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+@ALL
+async def test_many_calls_that_ask_report_and_are_cancelled_at_random(
+    client: Era, server: Era, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Who waits long enough gets an answer; every handler that has begun has ended, and nothing is left."""
+    chance = random.Random(7)
+    behind = Behind(server)
+
+    @behind.server.tool
+    async def work(number: int, ctx: Context) -> int:
+        behind.log.append("began")
+        try:
+            await ctx.report_progress(1)
+            await trio.sleep(chance.random() / 50)
+            await ctx.log("error", number)
+            if number % 5 == 0:
+                assert (await ctx.elicit("?", int)).value == 7
+            await trio.sleep(chance.random() / 50)
+        finally:
+            behind.log.append("ended")
+        return number
+
+    async def elicit(_: ElicitRequestParams) -> dict[str, int]:
+        await trio.sleep(chance.random() / 100)
+        return {"value": 7}
+
+    answered: list[int] = []
+
+    async def call(number: int) -> None:
+        with trio.move_on_after(chance.random() / 12 if number % 3 else 10):
+            assert (await ours.call_tool("work", {"number": number})).text == str(number)
+            answered.append(number)
+
+    async with open_client(Proxy(behind.server), era=client, on_elicit=elicit) as ours:
+        await ours.set_log_level("debug")
+        async with trio.open_nursery() as nursery:
+            for number in range(150):
+                nursery.start_soon(call, number)
+        await trio.sleep(1)
+        assert set(range(0, 150, 3)) <= set(answered)
+        assert behind.log.count("began") == behind.log.count("ended")
+        assert ours.statistics().calls == 0

@@ -412,7 +412,7 @@ async def test_a_question_outlives_the_request_that_was_to_carry_it() -> None:
         while len(raw.all("tools/call")) < 2:
             await trio.lowlevel.checkpoint()
         second = raw.all("tools/call")[1]
-        params = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+        params: dict[str, Any] = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
         await raw.say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params})
         await raw.say(answer(second, {"content": [], "who": "other"}))
         required = (await ours.answer_to(other))["result"]

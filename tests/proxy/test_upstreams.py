@@ -236,7 +236,7 @@ async def test_a_modern_client_that_does_not_say_who_it_is() -> None:
         raw = RawServer(server, answers_lists)
         async with open_raw_client(Proxy(raw), MODERN) as ours:
             key = "io.modelcontextprotocol/"
-            meta = {f"{key}protocolVersion": MODERN, f"{key}clientCapabilities": {}}
+            meta: dict[str, Any] = {f"{key}protocolVersion": MODERN, f"{key}clientCapabilities": {}}
             await ours.say({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}})
             assert "result" in await ours.answer_to(1)
         if server == LEGACY:

@@ -450,6 +450,7 @@ class Upstream:
             except LocalProtocolError as error:
                 if caller is None or caller in self._callers.values():
                     raise RequestError(INTERNAL_ERROR, f"the client behind this proxy: {error}") from error
+            await trio.lowlevel.checkpoint()
             caller = self._caller_of(None, asks=True)
             ask = self._ask_of(caller, exchange.request.method)
 
