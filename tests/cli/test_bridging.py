@@ -10,7 +10,7 @@ import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import trio
@@ -108,7 +108,7 @@ def test_messages_are_recorded(tmp_path: Path) -> None:
     """As for every other command."""
     record = tmp_path / "record.jsonl"
     handshake = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": handshake},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {

@@ -102,9 +102,8 @@ class RawServer:
     async def wait_for(self, method: str) -> dict[str, Any]:
         """Wait until it was sent a method, and return the last message with it."""
         while True:
-            for message in reversed(self.received):
-                if message.get("method") == method:
-                    return message
+            if found := self.all(method):
+                return found[-1]
             await self._news.park()
 
     def all(self, method: str) -> list[dict[str, Any]]:

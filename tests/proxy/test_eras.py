@@ -400,3 +400,50 @@ async def test_a_log_level_is_that_of_each_modern_request() -> None:
         for id, request in ((loud, second), (quiet, first)):
             await raw.say(answer(request, {}))
             await ours.answer_to(id)
+
+
+async def test_a_question_outlives_the_request_that_was_to_carry_it() -> None:
+    """Over a pipe nothing says for which call a server asks. If the call that was taken ends, another one asks."""
+    raw = RawServer(LEGACY)
+    async with open_raw_client(Proxy(raw), MODERN) as ours:
+        one = await ours.ask("tools/call", {"name": "one"})
+        first = await raw.wait_for("tools/call")
+        other = await ours.ask("tools/call", {"name": "other"})
+        while len(raw.all("tools/call")) < 2:
+            await trio.lowlevel.checkpoint()
+        second = raw.all("tools/call")[1]
+        params = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+        await raw.say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params})
+        await raw.say(answer(second, {"content": [], "who": "other"}))
+        required = (await ours.answer_to(other))["result"]
+        if required["resultType"] == "complete":  # it was taken by the call that has ended
+            assert required["who"] == "other"
+            required = (await ours.answer_to(one))["result"]
+            name = "one"
+        else:
+            name = "other"
+        [key] = required["inputRequests"]
+        answers = {key: {"action": "decline"}}
+        state = required["requestState"]
+        again = await ours.ask("tools/call", {"name": name, "inputResponses": answers, "requestState": state})
+        while not any(message.get("id") == "q" for message in raw.received):
+            await trio.lowlevel.checkpoint()
+        assert raw.received[-1]["result"] == {"action": "decline"}
+        await raw.say(answer(first, {"content": [], "who": "one"}))
+        assert (await ours.answer_to(again))["result"]["who"] == name
+
+
+async def test_a_question_is_asked_in_the_session_if_its_request_was_cancelled() -> None:
+    """A legacy client: the question that cannot be sent for a request goes to the client all the same."""
+    raw = RawServer(LEGACY)
+    async with open_raw_client(Proxy(raw), LEGACY) as ours:
+        call = await ours.ask("tools/call", {"name": "x"})
+        await raw.wait_for("tools/call")
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ours.say, cancelled)
+            nursery.start_soon(raw.say, {"jsonrpc": "2.0", "id": "q", "method": "roots/list"})
+        await ours.say(answer(await ours.message("roots/list"), {"roots": []}))
+        while not any(message.get("id") == "q" for message in raw.received):
+            await trio.lowlevel.checkpoint()
+        assert raw.received[-1]["result"] == {"roots": []}

@@ -159,7 +159,8 @@ async def test_ids_of_clients_never_meet() -> None:
             await raw.say(answer(call, {"for": call["params"]["who"]}), channel=channel)
             assert index < 4
         for client, id in ((one, 1), (one, "1"), (other, 1), (other, "1")):
-            response = await client.wait(lambda m, its=id: m.get("id") == its and type(m["id"]) is type(its))
+            response = await client.answer_to(id)
+            assert type(response["id"]) is type(id)
             assert response["result"] == {"for": f"{client is one} {id!r}"}
 
 

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client
 
-from trio_mcp import Context, Limits, Progress, Proxy, RequestError, Server, open_client
+from trio_mcp import Context, Era, Limits, Progress, Proxy, RequestError, Server, open_client
 
 BOTH = pytest.mark.parametrize("revision", [LEGACY, MODERN])
 
@@ -56,8 +56,9 @@ async def test_large_messages_pass_and_larger_ones_are_refused_on_either_side() 
         return text * times
 
     proxy = Proxy(server, limits=Limits(max_message_bytes=1_000_000))
-    for era in ("legacy", "modern"):
-        async with open_client(proxy, era=era) as client:  # type: ignore[arg-type]
+    eras: list[Era] = ["legacy", "modern"]
+    for era in eras:
+        async with open_client(proxy, era=era) as client:
             result = await client.call_tool("repeat", {"text": "x" * 100_000, "times": 4})
             assert len(result.text) == 400_000
             for text, times in (("x" * 1_100_000, 1), ("x" * 100_000, 20)):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import trio
@@ -13,6 +15,7 @@ from scripted_target import LostServer, use
 
 from trio_mcp import (
     Context,
+    Field,
     HttpServerParameters,
     Limits,
     McpASGI,
@@ -158,23 +161,88 @@ async def test_a_lost_connection_fails_what_is_under_way_and_is_made_again(
             assert [m["params"]["uri"] for m in raw.all("resources/subscribe")] == ["a://b"]
 
 
-async def test_a_connection_that_is_lost_for_good_says_so() -> None:
-    """A session without a policy: each request fails with the reason; clients without a session get another one."""
-    for revision in ERAS:
-        raw = RawServer(
-            revision, lambda _, m: answer(m, {"tools": []}) if m.get("method") == "tools/list" else None
-        )
-        target = LostServer("it is gone", raw)
-        async with use(target) as proxy, open_raw_client(proxy, revision) as ours:
-            await ours.call("tools/list")
+def answers_lists(_: RawServer, message: dict[str, Any]) -> object:
+    return answer(message, {"tools": []}) if message.get("method") == "tools/list" else None
+
+
+async def test_a_session_ends_when_its_server_is_lost_for_good() -> None:
+    """As a connection to the server itself would: what is under way fails with the reason, then the channel ends."""
+    raw = RawServer(LEGACY, answers_lists)
+    target = LostServer("it is gone", raw)
+    async with use(target) as proxy, open_raw_client(proxy, LEGACY) as ours:
+        await ours.call("tools/list")
+        call = await ours.ask("tools/call", {"name": "x"})
+        await raw.wait_for("tools/call")
+        target.lose()
+        assert "it is gone" in (await ours.answer_to(call))["error"]["message"]
+        with pytest.raises(trio.EndOfChannel):
+            await ours.message("anything")
+
+
+async def test_a_client_over_http_begins_anew_when_its_server_was_lost_for_good() -> None:
+    """The session is unknown from then on, which is how clients learn that they need another one."""
+    raw = RawServer(LEGACY, answers_lists)
+    target = LostServer("it is gone", raw)
+    async with use(target) as proxy, open_asgi_client(McpASGI(proxy)) as http:
+        async with open_client(HttpServerParameters("http://localhost/mcp", app=http), era="legacy") as client:
+            assert await client.list_tools() == []
+            target.lose()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert await client.list_tools(fresh=True) == []
+        assert target.opened == 2
+
+
+async def test_a_client_without_a_session_gets_another_connection() -> None:
+    """With its next request."""
+    raw = RawServer(MODERN, answers_lists)
+    target = LostServer("it is gone", raw)
+    async with use(target) as proxy, open_raw_client(proxy, MODERN) as ours:
+        for number in (1, 2):
+            assert (await ours.call("tools/list"))["result"]["tools"] == []
+            assert target.opened == number
             target.lose()
             await trio.testing.wait_all_tasks_blocked()
-            for _ in range(2):
-                response = await ours.call("tools/list")
-                if revision == LEGACY:
-                    assert "it is gone" in response["error"]["message"]
-                else:
-                    assert response["result"]["tools"] == []
+
+
+async def test_arguments_in_header_fields_survive_an_idle_connection(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The server refuses a call over a new one, and the client lists the tools again, as without a proxy."""
+    server = Server("marked", page_size=1)
+
+    @server.tool
+    async def first() -> None: ...
+
+    @server.tool
+    async def where(region: Annotated[str, Field(header="Region")]) -> str:
+        return region
+
+    async with open_asgi_client(McpASGI(server)) as inner:
+        proxy = Proxy(
+            HttpServerParameters("http://localhost/mcp", app=inner), limits=Limits(upstream_idle_timeout=5)
+        )
+        async with open_asgi_client(McpASGI(proxy)) as outer:
+            target = HttpServerParameters("http://localhost/mcp", app=outer)
+            async with open_client(target, era="modern") as client:
+                assert len(await client.list_tools()) == 2
+                for region in ("north", "south"):
+                    assert (await client.call_tool("where", {"region": region})).text == region
+                    await trio.sleep(20)
+
+
+async def test_a_modern_client_that_does_not_say_who_it_is() -> None:
+    """A legacy server must be told something; a modern one is told nothing."""
+    for server in (LEGACY, MODERN):
+        raw = RawServer(server, answers_lists)
+        async with open_raw_client(Proxy(raw), MODERN) as ours:
+            key = "io.modelcontextprotocol/"
+            meta = {f"{key}protocolVersion": MODERN, f"{key}clientCapabilities": {}}
+            await ours.say({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}})
+            assert "result" in await ours.answer_to(1)
+        if server == LEGACY:
+            assert raw.all("initialize")[0]["params"]["clientInfo"] == {"name": "unknown", "version": "unknown"}
+        else:
+            assert raw.all("tools/list")[0]["params"] == {"_meta": meta}
 
 
 async def test_a_resource_is_followed_on_after_an_interruption(autojump_clock: trio.testing.MockClock) -> None:
@@ -250,7 +318,14 @@ async def test_a_server_whose_description_is_too_large() -> None:
 async def test_the_lifespan_of_a_server_in_this_process_is_that_of_its_client() -> None:
     """One run for each connection behind the proxy, and none is left."""
     runs: list[str] = []
-    server = Server("one", lifespan=lambda _: _Noting(runs))
+
+    @asynccontextmanager
+    async def note(_: Server[None]) -> AsyncGenerator[None]:
+        runs.append("begun")
+        yield
+        runs.append("ended")
+
+    server = Server("one", lifespan=note)
 
     @server.tool
     async def where(ctx: Context) -> int:
@@ -263,19 +338,6 @@ async def test_the_lifespan_of_a_server_in_this_process_is_that_of_its_client() 
             await other.call_tool("where")
             assert runs == ["begun", "begun"]
     assert runs == ["begun", "begun", "ended", "ended"]
-
-
-class _Noting:
-    def __init__(self, runs: list[str]) -> None:
-        self._runs = runs
-
-    async def __aenter__(self) -> None:
-        self._runs.append("begun")
-        await trio.lowlevel.checkpoint()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._runs.append("ended")
-        await trio.lowlevel.checkpoint()
 
 
 def test_what_no_client_can_be_opened_on_is_refused_at_once() -> None:

@@ -415,7 +415,7 @@ def make_client(
     caches = ClientCaches(
         options["cache"] if "cache" in options else ResponseCache.within(limits),
         options.get("cache_partition"),
-        identity.capabilities,
+        capabilities,
         limits,
         identity_of(target),
     )

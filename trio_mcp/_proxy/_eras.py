@@ -58,8 +58,8 @@ _CACHEABLE: Final = frozenset(
 _BLOCKS_SINCE: Final = {"audio": Revision.V2025_03_26, "resource_link": Revision.V2025_06_18}
 """Types of content that not every revision has."""
 
-_UNKNOWN: Final[Mapping[str, Any]] = {"name": "unknown", "version": "unknown"}
-"""How a server is shown that has not said what it is, where it must be shown."""
+UNKNOWN: Final[Mapping[str, Any]] = {"name": "unknown", "version": "unknown"}
+"""How a server, or a client, is shown that has not said what it is, where that must be said."""
 
 
 def meta_of(params: _Params) -> Mapping[str, Any]:
@@ -184,7 +184,7 @@ def to_modern_result(method: str, result: Mapping[str, Any], server: Mapping[str
     added: dict[str, Any] = {"resultType": "complete"}
     if method in _CACHEABLE:
         added |= {"ttlMs": 0, "cacheScope": "private"}
-    info = server.get("serverInfo", _UNKNOWN)
+    info = server.get("serverInfo", UNKNOWN)
     return {**added, **result, "_meta": {SERVER_INFO_KEY: info, **meta_of(result)}}
 
 
@@ -201,7 +201,7 @@ def to_initialize_result(description: Mapping[str, Any], revision: Revision) -> 
     result: dict[str, Any] = {
         "protocolVersion": str(revision),
         "capabilities": description.get("capabilities", {}),
-        "serverInfo": description.get("serverInfo") or meta_of(description).get(SERVER_INFO_KEY) or _UNKNOWN,
+        "serverInfo": description.get("serverInfo") or meta_of(description).get(SERVER_INFO_KEY) or UNKNOWN,
     }
     if "instructions" in description:
         result["instructions"] = description["instructions"]
@@ -219,7 +219,7 @@ def to_discover_result(description: Mapping[str, Any], versions: list[str]) -> d
     }
     if "instructions" in description:
         result["instructions"] = description["instructions"]
-    return {**result, "_meta": {SERVER_INFO_KEY: description.get("serverInfo", _UNKNOWN)}}
+    return {**result, "_meta": {SERVER_INFO_KEY: description.get("serverInfo", UNKNOWN)}}
 
 
 # Errors.

@@ -58,7 +58,6 @@ from .._server._parking import Service
 from .._server._session import check_client_info
 from .._trio import open_hidden_nursery
 from ..types import (
-    InputRequiredResult,
     InputResponseRequestParams,
     LoggingLevel,
     SetLevelRequestParams,
@@ -69,6 +68,7 @@ from ..types import (
     UnsubscribeRequestParams,
 )
 from ._eras import (
+    UNKNOWN,
     no_such_method,
     passed_on,
     to_discover_result,
@@ -81,7 +81,7 @@ from ._eras import (
     to_modern_result,
     with_subscription,
 )
-from ._subscriptions import FollowedChanges, check_room_for, forward_listening, listen_for
+from ._subscriptions import FollowedChanges, forward_listening, listen_for
 from ._upstream import Caller, SharedKey, Upstream, Upstreams
 
 _log: Final = Log("trio_mcp.proxy")
@@ -246,21 +246,34 @@ class ProxySession:
             self._lifecycle.forget()
             raise
         self._own = upstream
+        self._background.start_own(self._end_with, upstream, name="a session ends with its server")
         if connection.revision.is_modern:
             self._changes.follow_lists(upstream)
             return to_initialize_result(upstream.description, agreement.revision)
         self._lifecycle.session = attrs.evolve(agreement, revision=connection.revision)
         return upstream.description
 
+    async def _end_with(self, upstream: Upstream) -> None:
+        """End the session when its server is lost for good, as a connection to the server itself would.
+
+        Requests under way have failed with the reason. The client can begin another session: one that was refused
+        for ever would be of no use, and over HTTP nothing but the end of the session makes clients begin anew.
+        """
+        reason = await upstream.wait_lost()
+        if self.peer is not None:
+            _log.warning("a session ends, because the server behind it is lost for good: %s", reason)
+            await self.peer.drain()
+            await self.peer.aclose()
+
     def _identity(self, agreement: Agreement) -> ClientIdentity:
         return ClientIdentity(
-            agreement.client_info or {},
+            agreement.client_info or UNKNOWN,
             agreement.client_capabilities,
             tuple(Revision),
             proposed=None if agreement.revision.is_modern else agreement.revision,
         )
 
-    async def _upstream_of(self, agreement: Agreement, origin: Origin | None) -> Upstream:  # noqa: ASYNC910
+    async def _upstream_of(self, agreement: Agreement, origin: Origin | None) -> Upstream:
         """Return the connection that serves a request. Use it at once. Does not checkpoint outside a handshake.
 
         Raises:
@@ -324,12 +337,14 @@ class ProxySession:
             return {}
         uri = (request.params or {}).get("uri")
         if request.method == "resources/subscribe" and isinstance(uri, str):
-            check_room_for(uri, upstream.uris, self._limits)
-            result = await self._pass_on(upstream, exchange, agreement)
-            upstream.uris[uri] = None
-            return result
+            upstream.uris.add(uri, self._limits)
+            try:
+                return await self._pass_on(upstream, exchange, agreement)
+            except (McpError, trio.ClosedResourceError):
+                upstream.uris.discard(uri)
+                raise
         if request.method == "resources/unsubscribe" and isinstance(uri, str):
-            upstream.uris.pop(uri, None)
+            upstream.uris.discard(uri)
         return await self._pass_on(upstream, exchange, agreement)
 
     # A legacy client before a modern server.
@@ -431,7 +446,7 @@ class ProxySession:
             caller, on_progress = _caller_of(exchange, agreement), _progress_of(exchange)
             result = await self._ask_legacy(upstream, request, caller, on_progress)
             return to_modern_result(request.method, result, upstream.description)
-        result = await self._parking.serve(
+        outcome = await self._parking.serve(
             exchange,
             agreement,
             Context(agreement, exchange, self._surroundings),
@@ -440,10 +455,10 @@ class ProxySession:
             holder=holder_of(exchange.origin, self._holder),
             replay=False,
         )
-        if isinstance(result, InputRequiredResult):
-            return to_wire(result, agreement.revision)
-        assert is_object(result)
-        return to_modern_result(request.method, result, upstream.description)
+        if is_object(outcome):
+            return to_modern_result(request.method, outcome, upstream.description)
+        asked: Answer = to_wire(outcome, agreement.revision)  # an `InputRequiredResult`
+        return asked
 
     async def _forward_parkable(
         self, upstream: Upstream, request: Request, agreement: Agreement, context: Context[Any]

@@ -11,7 +11,7 @@ Spec: 2026-07-28, basic/patterns/subscriptions; 2025-11-25, server/resources, "S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, final
 
 import attrs
@@ -21,7 +21,7 @@ from .._client._connection import Connection
 from .._client._subscriptions import Subscription
 from .._codec._jsonrpc import RequestId, to_wire
 from .._core._changes import Change, Resynced, changes_in, granted_by, notification_of
-from .._errors import RESOURCE_NOT_FOUND, SERVER_BUSY, McpError, RequestError
+from .._errors import RESOURCE_NOT_FOUND, McpError, RequestError
 from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import Exchange
@@ -29,26 +29,11 @@ from .._revisions import SUBSCRIPTION_ID_KEY, Revision
 from .._server._lifetimes import Background
 from ..types import SubscriptionFilter
 from ._eras import passed_on
-from ._upstream import ALL_LISTS, SessionOfClient, Upstream
+from ._upstream import ALL_LISTS, SessionOfClient, SubscribedUris, Upstream
 
 _log: Final = Log("trio_mcp.proxy")
 
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-
-
-def check_room_for(uri: str, held: Collection[str], limits: Limits) -> None:
-    """Check that a session may subscribe to one more resource.
-
-    Raises:
-        RequestError: It may not.
-    """
-    if len(held) >= limits.max_subscriptions:
-        problem = f"this session has {len(held)} subscriptions already (max_subscriptions)"
-    elif sum(map(len, held)) + len(uri) > limits.max_subscription_bytes:
-        problem = f"its URIs would exceed {limits.max_subscription_bytes} bytes (max_subscription_bytes)"
-    else:
-        return
-    raise RequestError(SERVER_BUSY, f"uri: {problem}")
 
 
 def _told_by(change: Change, wanted: SubscriptionFilter) -> list[Change]:
@@ -83,6 +68,7 @@ class FollowedChanges:
     _limits: Limits
     _background: Background
     _session: SessionOfClient
+    _uris: SubscribedUris = attrs.field(factory=SubscribedUris, init=False)
     _following: dict[str, _Following] = attrs.field(factory=dict[str, _Following], init=False)
 
     def follow_lists(self, upstream: Upstream) -> None:
@@ -123,7 +109,7 @@ class FollowedChanges:
         """
         following = self._following.get(uri)
         if following is None:
-            check_room_for(uri, self._following, self._limits)
+            self._uris.add(uri, self._limits)
             following = self._following[uri] = _Following()
             self._background.start_own(
                 self._follow_until_cancelled, upstream, uri, following, name="a resource behind a proxy"
@@ -154,6 +140,7 @@ class FollowedChanges:
             following.failure = error
         finally:
             del self._following[uri]
+            self._uris.discard(uri)
             following.settled.set()
 
 
@@ -178,7 +165,7 @@ async def forward_listening(
         connection.subscriptions.add(subscription)
         upstream.listening[id] = exchange
 
-    params = connection.with_meta(passed_on(exchange.request.params))
+    params = passed_on(exchange.request.params)
     try:
         with connection.until_stale():
             result = await peer.request(exchange.request.method, params, on_id=begin)

@@ -8,7 +8,7 @@ shares one, when one ends.
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, final, get_args
@@ -113,6 +113,41 @@ class SessionOfClient(Protocol):
 
 
 @final
+@attrs.define(eq=False)
+class SubscribedUris:
+    """The resources that a session has subscribed to, within limits."""
+
+    _sizes: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    _bytes: int = attrs.field(default=0, init=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._sizes))
+
+    def add(self, uri: str, limits: Limits) -> None:
+        """Add one, unless it is there.
+
+        Raises:
+            RequestError: There are too many.
+        """
+        if uri in self._sizes:
+            return
+        size = len(uri.encode(errors="surrogatepass"))
+        if len(self._sizes) >= limits.max_subscriptions:
+            problem = f"this session has {len(self._sizes)} subscriptions already (max_subscriptions)"
+        elif self._bytes + size > limits.max_subscription_bytes:
+            problem = f"its URIs would exceed {limits.max_subscription_bytes} bytes (max_subscription_bytes)"
+        else:
+            self._sizes[uri] = size
+            self._bytes += size
+            return
+        raise RequestError(SERVER_BUSY, f"uri: {problem}")
+
+    def discard(self, uri: str) -> None:
+        """Remove one, if it is there."""
+        self._bytes -= self._sizes.pop(uri, 0)
+
+
+@final
 @attrs.frozen
 class WayToServer:
     """How the server behind a proxy is reached.
@@ -152,7 +187,7 @@ class Upstream:
     _background: Background
     _loan: Loan
     description: Mapping[str, Any] = attrs.field(factory=dict[str, Any], init=False)
-    uris: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+    uris: SubscribedUris = attrs.field(factory=SubscribedUris, init=False)
     listening: dict[RequestId, Exchange] = attrs.field(factory=dict[RequestId, Exchange], init=False)
     users: int = attrs.field(default=0, init=False)
     has_ended: bool = attrs.field(default=False, init=False)
@@ -211,6 +246,15 @@ class Upstream:
         """Close it, within `Limits.goodbye_timeout` and what ending a process takes."""
         self.close()
         await self._ended.wait()
+
+    async def wait_lost(self) -> str:
+        """Wait until it is lost for good, and return why. If it is closed instead, this never returns."""
+        await self._ended.wait()
+        failure = self._reconnecting.failure
+        if failure is None:
+            await trio.sleep_forever()
+            raise AssertionError("unreachable")
+        return failure.reason
 
     @contextmanager
     def in_use(self) -> Generator[None]:
@@ -272,7 +316,7 @@ class Upstream:
             connection = await self.connected()
             if connection.revision.is_modern:
                 return
-            for uri in tuple(self.uris):
+            for uri in self.uris:
                 try:
                     await connection.peer.request("resources/subscribe", {"uri": uri})
                 except RequestError as error:
@@ -297,7 +341,8 @@ class Upstream:
 
         Args:
             method: The method.
-            params_for: Returns the parameters for a connection; a request that was refused unseen is sent again.
+            params_for: Returns the parameters for a connection, all that the era demands in them. A request that
+                was refused unseen is sent again.
             caller: What it is sent for.
             on_progress: Called with its progress.
 
@@ -312,11 +357,11 @@ class Upstream:
             self._callers[id] = caller
 
         async def send(connection: Connection) -> dict[str, Any]:
-            params = connection.with_meta(params_for(connection))
+            params = params_for(connection)
             try:
                 result = await connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
             except RequestError:
-                await connection.peer.wait_notified()
+                await connection.peer.wait_notified()  # noqa: ASYNC120 - who cancels this wants no error either
                 raise
             # What the server has sent for it goes to the client before the answer, or could not any more.
             await connection.peer.wait_notified()
@@ -380,17 +425,33 @@ class Upstream:
         Raises:
             RequestError: There is no client to ask.
         """
-        session = self._session
-        caller = None if request.method == "ping" else self._caller_of(origin, asks=True)
-        if caller is not None and caller.ask is not None:
-            return partial(self._ask, caller.ask)
-        if session is not None:
-            return partial(self._ask, partial(_ask_session, session))
-        if request.method == "ping":
+        if request.method == "ping" and self._session is None:
             return {}
-        raise RequestError(
-            INVALID_REQUEST, f"no request of the client is open that could carry {request.method:.60}"
-        )
+        caller = None if request.method == "ping" else self._caller_of(origin, asks=True)
+        return partial(self._forward, caller, self._ask_of(caller, request.method))
+
+    def _ask_of(self, caller: Caller | None, method: str) -> Ask:
+        """Return what asks the client, by one of its requests or else in its session.
+
+        Raises:
+            RequestError: It cannot be asked.
+        """
+        if caller is not None and caller.ask is not None:
+            return caller.ask
+        if self._session is not None:
+            return partial(_ask_session, self._session)
+        raise RequestError(INVALID_REQUEST, f"no request of the client is open that could carry {method:.60}")
+
+    async def _forward(self, caller: Caller | None, ask: Ask, exchange: Exchange) -> Answer:
+        """Ask the client. If the request that was to carry the question ends before, another one carries it."""
+        while True:
+            try:
+                return await self._ask(ask, exchange)
+            except LocalProtocolError as error:
+                if caller is None or caller in self._callers.values():
+                    raise RequestError(INTERNAL_ERROR, f"the client behind this proxy: {error}") from error
+            caller = self._caller_of(None, asks=True)
+            ask = self._ask_of(caller, exchange.request.method)
 
     async def _ask(self, ask: Ask, exchange: Exchange) -> Answer:
         request = exchange.request
@@ -405,7 +466,7 @@ class Upstream:
             return await ask(request.method, passed_on(request.params), report if wants_progress else None)
         except RequestError as error:
             raise RequestError(error.code, error.message, error.data) from error
-        except (McpError, trio.ClosedResourceError) as error:
+        except (RemoteProtocolError, ConnectionLost, trio.ClosedResourceError) as error:
             raise RequestError(INTERNAL_ERROR, f"the client behind this proxy: {error}") from error
 
     async def forward_notification(self, notification: Notification, origin: Origin | None) -> None:

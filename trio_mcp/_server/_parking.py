@@ -102,23 +102,31 @@ class _Question:
 
     request: types.InputRequest
     answer: Mapping[str, Any] | None = None
-    error: RequestError | None = None
+    error: RequestError | LocalProtocolError | None = None
     _settled: trio.Event = attrs.field(factory=trio.Event)
 
     @property
     def is_open(self) -> bool:
         return not self._settled.is_set()
 
-    def settle(self, answer: Mapping[str, Any] | None, error: RequestError | None = None) -> None:
+    def settle(
+        self, answer: Mapping[str, Any] | None, error: RequestError | LocalProtocolError | None = None
+    ) -> None:
         self.answer, self.error = answer, error
         self._settled.set()
 
     async def wait(self) -> Mapping[str, Any]:
         await self._settled.wait()
-        if self.error is not None:
+        if isinstance(self.error, RequestError):
             raise RequestError(self.error.code, self.error.message, self.error.data)
+        if self.error is not None:
+            raise self.error
         assert self.answer is not None
         return self.answer
+
+
+def _too_late(method: str) -> LocalProtocolError:
+    return LocalProtocolError(f"{method} cannot be asked: the request has ended already")
 
 
 @final
@@ -181,6 +189,10 @@ class HandlerRun:
             self._parking.discard(self)
             self._finished.set()
             self._has_news.unpark_all()
+            # Those of the handler's own tasks were cancelled with it; another task may have asked for it.
+            for question in self._questions.values():
+                if question.is_open:
+                    question.settle(None, _too_late(question.request.method))
 
     async def _call_handler(self) -> _Outcome:
         try:
@@ -211,7 +223,7 @@ class HandlerRun:
         if self._scope.cancel_called:
             await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
             # It is shielded. No request serves it any more, so nothing could carry the question.
-            raise LocalProtocolError(f"{method} cannot be asked: the request has ended already")
+            raise _too_late(method)
         request = input_types()[method][0](params=params)
         key = self._key(request)
         if self._recorded is not None and key in self._recorded:
