@@ -369,6 +369,49 @@ async def test_cancelled_at_every_checkpoint_the_next_call_works(
         assert len(script.pages) == 1, "a refresh token was lost"
 
 
+async def test_cancelled_at_every_checkpoint_of_opening_nothing_is_left(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The store is shared by what comes after: what a cancelled login had held is free again."""
+    script = ProtectedScript()
+    auth = oauth(script)
+    n = 0
+    while True:
+        n += 1
+        script.tokens.clear()
+        script.refresh_tokens.clear()
+        with trio.CancelScope() as scope:
+            instrument = CancelAt(n, scope)
+            trio.lowlevel.add_instrument(instrument)
+            try:
+                async with open_client(script.parameters(), auth=auth, era="modern") as client:
+                    await client.call_tool("one")
+            finally:
+                trio.lowlevel.remove_instrument(instrument)
+        if not scope.cancelled_caught:
+            break
+    assert n > 50
+    async with open_client(script.parameters(), auth=auth, era="modern") as client:
+        await client.call_tool("one")
+
+
+async def test_a_login_is_not_charged_to_opening_a_stream(autojump_clock: trio.testing.MockClock) -> None:
+    """The stream of HTTP+SSE is given three seconds; a person needs more."""
+    script = ProtectedScript("sse")
+    person = Person(script)
+    auth = oauth(script, open_page=person.open_page)
+    async with trio.open_nursery() as nursery:
+
+        async def wait_for_the_person() -> None:
+            await trio.sleep(100)
+            person.log_in()
+
+        nursery.start_soon(wait_for_the_person)
+        async with open_client(script.parameters(transport="sse"), auth=auth) as client:
+            await client.call_tool("one")
+    assert person.asked == 1
+
+
 # Stores.
 
 
