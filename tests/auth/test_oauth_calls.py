@@ -14,7 +14,7 @@ import trio
 import trio.testing
 from authorization_pages import shows
 from http_sessions import URL
-from inside_oauth import read_proof
+from inside_oauth import OAuthClient, read_proof
 from oauth_script import METADATA, ORIGIN, SERVER_METADATA, Person, ProtectedScript
 
 from trio_mcp import (
@@ -115,6 +115,22 @@ async def test_a_refresh_token_that_is_not_replaced_goes_on_being_good(
             script.tokens.clear()
         await client.call_tool("one")
     assert script.grants() == ["authorization_code", "refresh_token", "refresh_token", "refresh_token"]
+
+
+async def test_a_token_is_refreshed_by_the_client_that_it_was_issued_to(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Two logins at once, for two servers, may register twice."""
+    script = ProtectedScript()
+    store = MemoryTokenStore()
+    async with open_client(script.parameters(), auth=oauth(script, store=store)) as client:
+        await client.call_tool("one")
+        other = OAuthClient(client_id="other", redirect_uri=CALLBACK)
+        await store.set(f"client {ORIGIN}", json.dumps(other.to_json()))
+        script.tokens.clear()
+        await client.call_tool("two")
+    assert [each.form["client_id"] for each in script.at("/token")] == ["client-1", "client-1"]
+    assert script.grants() == ["authorization_code", "refresh_token"]
 
 
 async def test_when_refreshing_is_refused_the_person_logs_in_again(
