@@ -826,6 +826,20 @@ async def test_an_authorization_server_that_registers_nobody_is_named() -> None:
     assert error.issuer == ORIGIN
 
 
+async def test_a_server_that_wants_another_scheme_is_not_logged_in_at() -> None:
+    script = ProtectedScript()
+
+    async def refuse(scope: Any, receive: Any, send: Any, headers: Any) -> None:
+        await script._send(send, 401, {"error": "no"}, 'Basic realm="old"')
+
+    script._serve_mcp = refuse  # type: ignore[method-assign]
+    with pytest.raises(AuthorizationRefused) as refused:
+        async with open_client(script.parameters(), auth=oauth(script)):
+            pass
+    assert refused.value.scheme == "basic"
+    assert script.asked == []
+
+
 async def test_nobody_is_asked_where_nobody_is() -> None:
     script = ProtectedScript()
     await fails(script, "open_page=None", open_page=None)

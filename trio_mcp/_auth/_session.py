@@ -459,9 +459,9 @@ class TokenSession(Auth):
         ):
             await trio.lowlevel.checkpoint()
             return not _shows(response, self._nonce)
-        if request.method == "DELETE":
+        if request.method == "DELETE" or (response.challenges and challenge is None):
             await trio.lowlevel.checkpoint()
-            return False  # nobody logs in to leave
+            return False  # nobody logs in to leave, and no token helps where another scheme is wanted
         if self._token is not None and sent is None and "Authorization" in response.sent:
             await trio.lowlevel.checkpoint()
             return True  # others have had another token meanwhile
