@@ -14,7 +14,7 @@ import trio
 import trio.testing
 from authorization_pages import shows
 from http_sessions import URL
-from inside_oauth import read_proof
+from inside_oauth import OAuthClient, read_proof
 from oauth_script import METADATA, ORIGIN, SERVER_METADATA, Person, ProtectedScript
 
 from trio_mcp import (
@@ -115,6 +115,22 @@ async def test_a_refresh_token_that_is_not_replaced_goes_on_being_good(
             script.tokens.clear()
         await client.call_tool("one")
     assert script.grants() == ["authorization_code", "refresh_token", "refresh_token", "refresh_token"]
+
+
+async def test_a_token_is_refreshed_by_the_client_that_it_was_issued_to(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Two logins at once, for two servers, may register twice."""
+    script = ProtectedScript()
+    store = MemoryTokenStore()
+    async with open_client(script.parameters(), auth=oauth(script, store=store)) as client:
+        await client.call_tool("one")
+        other = OAuthClient(client_id="other", redirect_uri=CALLBACK)
+        await store.set(f"client {ORIGIN}", json.dumps(other.to_json()))
+        script.tokens.clear()
+        await client.call_tool("two")
+    assert [each.form["client_id"] for each in script.at("/token")] == ["client-1", "client-1"]
+    assert script.grants() == ["authorization_code", "refresh_token"]
 
 
 async def test_when_refreshing_is_refused_the_person_logs_in_again(
@@ -367,6 +383,49 @@ async def test_cancelled_at_every_checkpoint_the_next_call_works(
     assert n > 20
     if refreshes:
         assert len(script.pages) == 1, "a refresh token was lost"
+
+
+async def test_cancelled_at_every_checkpoint_of_opening_nothing_is_left(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The store is shared by what comes after: what a cancelled login had held is free again."""
+    script = ProtectedScript()
+    auth = oauth(script)
+    n = 0
+    while True:
+        n += 1
+        script.tokens.clear()
+        script.refresh_tokens.clear()
+        with trio.CancelScope() as scope:
+            instrument = CancelAt(n, scope)
+            trio.lowlevel.add_instrument(instrument)
+            try:
+                async with open_client(script.parameters(), auth=auth, era="modern") as client:
+                    await client.call_tool("one")
+            finally:
+                trio.lowlevel.remove_instrument(instrument)
+        if not scope.cancelled_caught:
+            break
+    assert n > 50
+    async with open_client(script.parameters(), auth=auth, era="modern") as client:
+        await client.call_tool("one")
+
+
+async def test_a_login_is_not_charged_to_opening_a_stream(autojump_clock: trio.testing.MockClock) -> None:
+    """The stream of HTTP+SSE is given three seconds; a person needs more."""
+    script = ProtectedScript("sse")
+    person = Person(script)
+    auth = oauth(script, open_page=person.open_page)
+    async with trio.open_nursery() as nursery:
+
+        async def wait_for_the_person() -> None:
+            await trio.sleep(100)
+            person.log_in()
+
+        nursery.start_soon(wait_for_the_person)
+        async with open_client(script.parameters(transport="sse"), auth=auth) as client:
+            await client.call_tool("one")
+    assert person.asked == 1
 
 
 # Stores.
@@ -765,6 +824,20 @@ async def test_an_authorization_server_that_registers_nobody_is_named() -> None:
     error = await fails(script, "client_id")
     assert isinstance(error, ClientUnknown)
     assert error.issuer == ORIGIN
+
+
+async def test_a_server_that_wants_another_scheme_is_not_logged_in_at() -> None:
+    script = ProtectedScript()
+
+    async def refuse(scope: Any, receive: Any, send: Any, headers: Any) -> None:
+        await script._send(send, 401, {"error": "no"}, 'Basic realm="old"')
+
+    script._serve_mcp = refuse  # type: ignore[method-assign]
+    with pytest.raises(AuthorizationRefused) as refused:
+        async with open_client(script.parameters(), auth=oauth(script)):
+            pass
+    assert refused.value.scheme == "basic"
+    assert script.asked == []
 
 
 async def test_nobody_is_asked_where_nobody_is() -> None:

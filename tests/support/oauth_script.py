@@ -130,7 +130,7 @@ class ProtectedScript:
         if path in self.before:
             await self.before[path]()
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
-        if path == "/mcp":
+        if path in ("/mcp", "/messages"):
             await self._serve_mcp(scope, receive, send, headers)
             return
         if path == "/authorize":

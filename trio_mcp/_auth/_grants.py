@@ -271,7 +271,12 @@ class OAuth(TokenGrant):
             return None
         client = await self._known_client(flow, server)
         if client is None or client.client_id != previous.client_id:
+            # Another login, for another server, may have registered this client once more.
+            client = await self._registration(flow, f"client {server.issuer} {previous.client_id}", server)
+        if client is None or client.client_id != previous.client_id:
             return None
+        if previous.token_type == "DPoP" and flow.key is None:
+            flow.key = await flow.key_for(server.issuer)  # the refresh token is bound to it, too
         grant = {
             "grant_type": "refresh_token",
             "refresh_token": previous.refresh_token,
@@ -310,7 +315,11 @@ class OAuth(TokenGrant):
         if self.client_metadata_url is not None and server.client_id_metadata_document_supported:
             await trio.lowlevel.checkpoint()
             return OAuthClient(client_id=self.client_metadata_url)
-        stored = await flow.stored(f"client {server.issuer}")
+        return await self._registration(flow, f"client {server.issuer}", server)
+
+    @staticmethod
+    async def _registration(flow: TokenFlow, key: str, server: AuthorizationServerMetadata) -> OAuthClient | None:
+        stored = await flow.stored(key)
         if stored is None:
             return None
         try:
@@ -329,7 +338,10 @@ class OAuth(TokenGrant):
             tried = () if self.client_metadata_url is None else ("client_metadata_url",)
             raise unknown_client(server, tried)
         client = await self._register(flow, server, redirect_uri, scope)
-        await flow.keep(f"client {server.issuer}", client.to_json())
+        await flow.keep(f"client {server.issuer}", client.to_json())  # for the next login
+        await flow.keep(
+            f"client {server.issuer} {client.client_id}", client.to_json()
+        )  # for this one's refreshes
         return client
 
     async def _register(

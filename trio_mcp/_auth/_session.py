@@ -225,16 +225,18 @@ class TokenFlow:
     # Storing.
 
     async def key_for(self, issuer: str) -> DpopKey:
-        """Return the key for the tokens of an issuer."""
-        stored = await self.stored(f"dpop {issuer}")
-        if stored is not None:
-            try:
-                return DpopKey(stored)
-            except (ValueError, KeyError, TypeError):
-                _log.warning("the stored key for %s cannot be used", issuer)
-        key = DpopKey()
-        await self.keep(f"dpop {issuer}", key.private_jwk())
-        return key
+        """Return the key for the tokens of an issuer, the same for all connections."""
+        name = f"dpop {issuer}"
+        async with self._grant.store.exclusive(name):
+            stored = await self.stored(name)
+            if stored is not None:
+                try:
+                    return DpopKey(stored)
+                except (ValueError, KeyError, TypeError):
+                    _log.warning("the stored key for %s cannot be used", issuer)
+            key = DpopKey()
+            await self.keep(name, key.private_jwk())
+            return key
 
     async def stored(self, key: str) -> dict[str, Any] | None:
         """Return an object from the store."""
@@ -457,9 +459,9 @@ class TokenSession(Auth):
         ):
             await trio.lowlevel.checkpoint()
             return not _shows(response, self._nonce)
-        if request.method == "DELETE":
+        if request.method == "DELETE" or (response.challenges and challenge is None):
             await trio.lowlevel.checkpoint()
-            return False  # nobody logs in to leave
+            return False  # nobody logs in to leave, and no token helps where another scheme is wanted
         if self._token is not None and sent is None and "Authorization" in response.sent:
             await trio.lowlevel.checkpoint()
             return True  # others have had another token meanwhile
