@@ -124,8 +124,8 @@ def test_only_keys_that_verify_are_used() -> None:
     assert len(keys) == 1
     assert keys.find(None) is keys.find("ours") is not None
     assert [keys.find(kid) for kid in ("secret", "enc", "new", 7, ["ours"])] == [None] * 5
-    wrong: Any
-    for wrong in (None, [], {}, {"keys": {}}):
+    several: list[Any] = [None, [], {}, {"keys": {}}]
+    for wrong in several:
         with pytest.raises(ValueError, match="keys"):
             VerificationKeys(wrong)
 
