@@ -568,6 +568,11 @@ def test_something_vouches_for_tokens() -> None:
     """By default, the keys of each authorization server."""
     with pytest.raises(ValueError, match="vouches"):
         ResourceServer(RESOURCE)
+
+    async def verify(token: str) -> None:
+        pass
+
+    assert "authorization_servers" not in ResourceServer(RESOURCE, verifier=verify).metadata()
     auth = ResourceServer(RESOURCE, authorization_servers=[ISSUER])
     assert auth.verifier == (JwtVerifier(ISSUER),)
     for algorithms in (["none"], ["HS256"], []):
