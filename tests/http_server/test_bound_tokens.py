@@ -69,7 +69,8 @@ BODY = json.dumps(call_tool("whoami")).encode()
 
 def proof(**changes: Any) -> str:
     given: dict[str, Any] = {"now": time.time(), "access_token": TOKEN, "body": BODY, **changes}
-    return given.pop("by", KEY).prove(given.pop("method", "POST"), given.pop("url", RESOURCE), **given)
+    key: DpopKey = given.pop("by", KEY)
+    return key.prove(given.pop("method", "POST"), given.pop("url", RESOURCE), **given)
 
 
 def signed(proof: str, token: str = TOKEN) -> dict[str, str]:
@@ -151,6 +152,7 @@ def test_the_clients_url_counts_and_not_the_proxys() -> None:
     ):
         made = KEY.prove("POST", url, now=5.0, access_token="t")
         rules.check([made], method="POST", path=path, token="t", key=KEY.thumbprint, now=5.0)
+    made = KEY.prove("POST", "https://mcp.test/mcp", now=5.0, access_token="t")
     for proofs in ([], [made, made], ["nonsense"], ["x" * 10_000]):
         with pytest.raises(ProofRefused):
             rules.check(proofs, method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=5.0)
@@ -215,7 +217,7 @@ def test_used_proofs_are_remembered_for_as_long_as_they_are_good(monkeypatch: py
 
 @asynccontextmanager
 async def served_over_tls(
-    authority: trustme.CA, http: str, auth: ResourceServer, mode: ssl.VerifyMode = ssl.CERT_REQUIRED
+    authority: trustme.CA, http: Any, auth: ResourceServer, mode: ssl.VerifyMode = ssl.CERT_REQUIRED
 ) -> AsyncGenerator[str]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(context)
@@ -284,6 +286,7 @@ def test_certificates_say_who_they_are() -> None:
     assert certificate.issuer == ""
     principal = CertificateVerifier(scopes={"a"}).identify(certificate)
     assert principal is not None
-    assert (principal.subject, principal.scopes) == ("spiffe://test/x", {"a"})
+    assert principal.subject == "spiffe://test/x"
+    assert principal.scopes == {"a"}
     assert CertificateVerifier().identify(ClientCertificate(b"der")) is None
     assert CertificateVerifier(subject=lambda _: None).identify(certificate) is None

@@ -8,6 +8,7 @@ import hmac
 import json
 import logging
 import re
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -515,8 +516,8 @@ async def test_an_expired_token_is_not_remembered(monkeypatch: pytest.MonkeyPatc
     async with open_raw(make_server(), auth=protection(leeway=0.0)) as raw:
         own = bearer(lifetime=2)
         assert (await raw.send(call_tool("whoami"), own)).status == 200
-        now = guard_module.time.time()
-        monkeypatch.setattr(guard_module.time, "time", lambda: now + 2)
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 2)
         assert (await raw.send(call_tool("whoami"), own)).status == 401
 
 
@@ -567,6 +568,11 @@ def test_something_vouches_for_tokens() -> None:
     """By default, the keys of each authorization server."""
     with pytest.raises(ValueError, match="vouches"):
         ResourceServer(RESOURCE)
+
+    async def verify(token: str) -> None:
+        pass
+
+    assert "authorization_servers" not in ResourceServer(RESOURCE, verifier=verify).metadata()
     auth = ResourceServer(RESOURCE, authorization_servers=[ISSUER])
     assert auth.verifier == (JwtVerifier(ISSUER),)
     for algorithms in (["none"], ["HS256"], []):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -110,7 +111,7 @@ async def test_old_keys_serve_while_new_ones_are_fetched(
         if hangs:
             asked.set()
             await go_on.wait()
-        await call.respond(200, verifiers_module._json.encode(authorization.jwks()))
+        await call.respond(200, json.dumps(authorization.jwks()).encode())
 
     async with trio.open_nursery() as nursery:
 

@@ -30,7 +30,8 @@ def test_it_is_the_name_under_which_something_is_kept() -> None:
     assert Principal("ann", issuer="https://login.test") == ANN
     assert Principal("ann", issuer="https://other.test") != ANN
     assert Principal("ann") == "ann" != ANN
-    assert {ANN: 1}["https://login.test ann"] == 1
+    kept: dict[str, int] = {ANN: 1}
+    assert kept["https://login.test ann"] == 1
     assert isinstance(ANN, str)
     assert f"{ANN}" == str(ANN)
     assert type(ANN.subject) is str
@@ -99,7 +100,12 @@ async def test_authenticate_may_return_one(named: bool) -> None:
         return "ann" if named else ANN
 
     headers = {"Authorization": "Bearer x", "Cookie": "c", "DPoP": "p", "X-Trace": "7", "x-Trace ": None}
-    legacy = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "note", "arguments": {}}}
+    legacy: dict[str, Any] = {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": {"name": "note", "arguments": {}},
+    }
     async with open_raw(server, authenticate=authenticate) as raw:
         assert (await raw.send(call_tool("note"), headers)).status == 200
         began = await raw.send(initialize("2025-11-25"), headers)

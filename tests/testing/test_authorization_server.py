@@ -23,9 +23,9 @@ async def test_metadata_are_where_clients_look(issuer: str) -> None:
     authorization = AuthorizationServer(issuer=issuer, scopes=["a", "b"])
     path = issuer.removeprefix(ISSUER).rstrip("/")
     async with open_person(authorization) as person:
+        said = await person.get(f"{ISSUER}/.well-known/openid-configuration{path}")
         for place in (
             f"{ISSUER}/.well-known/oauth-authorization-server{path}",
-            f"{ISSUER}/.well-known/openid-configuration{path}",
             f"{ISSUER}{path}/.well-known/openid-configuration",
         ):
             said = await person.get(place)

@@ -207,7 +207,12 @@ def canonical_resource(uri: str) -> str:
 
     Spec: 2026-07-28, basic/authorization, "Canonical Server URI".
     """
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return uri
+    if not parts.netloc:  # a name, and no URL
+        return uri
     host, default = parts.netloc.lower(), {"https": ":443", "http": ":80"}.get(parts.scheme.lower(), "")
     if default:
         host = host.removesuffix(default)
@@ -288,7 +293,7 @@ class TokenRules:
             raise TokenRefused("the token has expired")
         if begins is not None and now < begins - self.leeway:
             raise TokenRefused("the token is not valid yet")
-        if issuer is not None and issuer not in self.issuers:
+        if issuer is not None and (not isinstance(issuer, str) or issuer not in self.issuers):
             raise TokenRefused("the token is of another issuer")
         if self.audiences.isdisjoint(canonical_resource(each) for each in texts(claims.get("aud"))):
             raise TokenRefused("the token is for another resource")

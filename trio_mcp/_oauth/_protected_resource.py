@@ -72,11 +72,9 @@ def resource_metadata(
     binds_certificates: bool,
 ) -> dict[str, Any]:
     """Return the metadata of a resource (RFC 9728, section 2)."""
-    document: dict[str, Any] = {
-        "resource": resource,
-        "authorization_servers": list(authorization_servers),
-        "bearer_methods_supported": ["header"],
-    }
+    document: dict[str, Any] = {"resource": resource, "bearer_methods_supported": ["header"]}
+    if authorization_servers:
+        document["authorization_servers"] = list(authorization_servers)
     if scopes:
         document["scopes_supported"] = sorted(scopes)
     if name is not None:

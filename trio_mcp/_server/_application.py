@@ -113,6 +113,7 @@ class ToolRegistration:
             annotations: Hints about what it may change.
             icons: Icons to show for it.
             meta: Its `_meta`.
+            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
             thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
             timeout: After how many seconds a call is cancelled and its cleanup run; the model gets an error. It
                 counts from when the call has its place under `limit`, and time that the client takes to answer
@@ -256,6 +257,7 @@ class PromptRegistration:
             description: What it is for; by default the docstring.
             icons: Icons to show for it.
             meta: Its `_meta`.
+            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
             timeout: After how many seconds it is cancelled and answered with an error. Default: `None`, for
                 never.
             thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
@@ -416,6 +418,7 @@ class ResourceRegistration:
             icons: Icons to show for it.
             size: Its size in bytes, if known. A template has none.
             meta: Its `_meta`.
+            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
             ttl: For how many seconds clients may keep what they have read. Default: 0, ask each time.
             scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
             timeout: After how many seconds reading is cancelled, and fails. Default: `None`, for never.
@@ -488,6 +491,7 @@ class ResourceRegistration:
             annotations: Hints for the client.
             icons: Icons to show for it.
             meta: Its `_meta`.
+            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
             ttl: For how many seconds clients may keep it. Default: 0, ask each time.
             scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
 
@@ -531,6 +535,7 @@ class ResourceRegistration:
             annotations: Hints for the client.
             icons: Icons to show for it.
             meta: Its `_meta`.
+            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
             ttl: For how many seconds clients may keep it. Default: 0, ask each time.
             scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
 
@@ -584,6 +589,7 @@ class ResourceRegistration:
             annotations: Hints for the client, about each of them.
             icons: Icons to show for each of them.
             meta: The template's `_meta`.
+            scopes: Who may read them: scopes that are needed, or a function (`Scopes`). Default: all.
             ttl: For how many seconds clients may keep a file. Default: 0, ask each time.
             scope: ``"public"`` if they are the same for every client. Default: ``"private"``.
 

@@ -1,0 +1,179 @@
+"""What a token must say, and how it must be signed: tables, without a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from inside_protection import (
+    JwtRules,
+    TokenRefused,
+    TokenRules,
+    VerificationKeys,
+    canonical_resource,
+    challenge,
+    metadata_url,
+    read_token,
+    scopes_in,
+    with_implied,
+)
+from joserfc import jwt
+from joserfc.jwk import ECKey, OctKey, RSAKey
+
+RULES = TokenRules(
+    audiences=frozenset({"https://mcp.test/mcp"}),
+    issuers=frozenset({"https://login.test"}),
+    implies={"write": {"read"}},
+    leeway=60.0,
+)
+SAID = {"iss": "https://login.test", "sub": "ann", "aud": "https://mcp.test/mcp", "exp": 1_000.0}
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("https://mcp.test/mcp", "https://mcp.test/mcp"),
+        ("HTTPS://MCP.Test/mcp", "https://mcp.test/mcp"),
+        ("https://mcp.test:443/Mcp", "https://mcp.test/Mcp"),
+        ("https://mcp.test:8443/mcp", "https://mcp.test:8443/mcp"),
+        ("https://mcp.test", "https://mcp.test"),
+        ("https://mcp.test/", "https://mcp.test"),
+        ("https://mcp.test/mcp/", "https://mcp.test/mcp/"),
+        ("https://mcp.test/mcp?tenant=a", "https://mcp.test/mcp?tenant=a"),
+        ("http://127.0.0.1:80/mcp", "http://127.0.0.1/mcp"),
+        ("urn:other", "urn:other"),
+        ("not a URL", "not a URL"),
+        ("https://[", "https://["),
+    ],
+)
+def test_equal_resources_are_equal_texts(written: str, canonical: str) -> None:
+    """And what is no URL is itself: other audiences are names."""
+    assert canonical_resource(written) == canonical
+
+
+@pytest.mark.parametrize(
+    ("claims", "scopes"),
+    [
+        ({"scope": "a b"}, {"a", "b"}),
+        ({"scope": ""}, set[str]()),
+        ({"scp": "a b"}, {"a", "b"}),
+        ({"scp": ["a", "b"]}, {"a", "b"}),
+        ({"scope": ["a b", "c"]}, {"a", "b", "c"}),
+        ({"scope": 7}, set[str]()),
+        ({}, set[str]()),
+    ],
+)
+def test_scopes_are_where_servers_write_them(claims: dict[str, Any], scopes: set[str]) -> None:
+    """RFC 8693, section 4.2, and what identity providers do instead."""
+    assert scopes_in(claims) == scopes
+
+
+def test_a_hierarchy_ends() -> None:
+    """Also where scopes include each other."""
+    assert with_implied(["a"], {"a": ["b"], "b": ["c", "a"]}) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "now", "reason"),
+    [
+        ({}, 1_059.9, None),
+        ({}, 1_060.0, "expired"),
+        ({"exp": None}, 5e9, None),
+        ({"exp": True}, 0.0, "exp"),
+        ({"exp": float("nan")}, 0.0, "exp"),
+        ({"nbf": 100}, 40.0, None),
+        ({"nbf": 100}, 39.9, "not valid yet"),
+        ({"iss": "https://login.test/"}, 0.0, "another issuer"),
+        ({"iss": ["https://login.test"]}, 0.0, "another issuer"),
+        ({"iss": None}, 0.0, None),
+        ({"aud": ["x", "https://MCP.test/mcp"]}, 0.0, None),
+        ({"aud": "https://mcp.test/mcp/other"}, 0.0, "another resource"),
+        ({"aud": None}, 0.0, "another resource"),
+        ({"sub": None}, 0.0, "whose"),
+        ({"sub": 7}, 0.0, "whose"),
+        ({"sub": None, "client_id": "job"}, 0.0, None),
+        ({"cnf": {}}, 0.0, "bound"),
+        ({"cnf": {"jkt": 7}}, 0.0, "bound"),
+        ({"cnf": "x"}, 0.0, "bound"),
+    ],
+)
+def test_what_a_token_must_say(changes: dict[str, Any], now: float, reason: str | None) -> None:
+    """RFC 7519, section 4.1; RFC 9068, section 4; with sixty seconds of leeway."""
+    claims = {name: value for name, value in {**SAID, **changes}.items() if value is not None}
+    if reason is None:
+        accepted = RULES.accept(claims, now)
+        assert accepted.principal.issuer == "https://login.test"
+        assert accepted.principal.subject == claims.get("sub", "job")
+    else:
+        with pytest.raises(TokenRefused, match=reason):
+            RULES.accept(claims, now)
+
+
+def test_only_keys_that_verify_are_used() -> None:
+    """Shared secrets, keys for encryption, and what is not known here are left out."""
+    ours, secret = ECKey.generate_key("P-256", {"kid": "ours"}), OctKey.generate_key(256, {"kid": "secret"})
+    listed: list[Any] = [
+        ours.as_dict(private=False),
+        secret.as_dict(),
+        {**ours.as_dict(private=False), "kid": "enc", "use": "enc"},
+        {"kty": "new", "kid": "new"},
+        {"kty": "EC"},
+        "nonsense",
+    ]
+    keys = VerificationKeys({"keys": listed})
+    assert len(keys) == 1
+    assert keys.find(None) is keys.find("ours") is not None
+    assert [keys.find(kid) for kid in ("secret", "enc", "new", 7, ["ours"])] == [None] * 5
+    several: list[Any] = [None, [], {}, {"keys": {}}]
+    for wrong in several:
+        with pytest.raises(ValueError, match="keys"):
+            VerificationKeys(wrong)
+
+
+@pytest.mark.parametrize(
+    ("header", "accepted"),
+    [
+        ({"alg": "ES256"}, True),
+        ({"alg": "ES256", "typ": "at+jwt"}, True),
+        ({"alg": "ES256", "typ": "application/AT+JWT"}, True),
+        ({"alg": "ES256", "typ": "dpop+jwt"}, False),
+        ({"alg": "ES256", "typ": "oauth-id-jag+jwt"}, False),
+    ],
+)
+def test_how_a_token_must_be_signed(header: dict[str, str], accepted: bool) -> None:
+    """Of its own type, by an algorithm that is allowed, with the key's own kind."""
+    key, other = ECKey.generate_key("P-256"), RSAKey.generate_key(2048)
+    token = read_token(jwt.encode(header, SAID, key, default_type=None))
+    assert token is not None
+    assert (token.issuer, token.key_id) == ("https://login.test", None)
+
+    def is_accepted(rules: JwtRules, by: object) -> bool:
+        try:
+            rules.verify(token, by)
+        except TokenRefused:
+            return False
+        return True
+
+    assert is_accepted(JwtRules(), key) is accepted
+    assert not is_accepted(JwtRules(["RS256"]), key)
+    assert not is_accepted(JwtRules(), other)
+    assert not is_accepted(JwtRules(), ECKey.generate_key("P-256"))
+
+
+@pytest.mark.parametrize("text", ["", "a", "a.b", "a.b.c", "..", "ä.b.c", "x" * 20_000, "e30.W10.", "e30.bm8.x"])
+def test_what_is_no_token_is_none(text: str) -> None:
+    """Whatever comes."""
+    assert read_token(text) is None
+
+
+def test_challenges_say_what_is_needed() -> None:
+    """RFC 6750, section 3; RFC 9728, section 5.1: quoted, and in an order that does not change."""
+    url = metadata_url("https://mcp.test/a/")
+    assert url == "https://mcp.test/.well-known/oauth-protected-resource/a"
+    assert metadata_url("https://mcp.test") == "https://mcp.test/.well-known/oauth-protected-resource"
+    assert challenge("Bearer", url, {"b", "a"}, "invalid_token", 'a "reason"') == (
+        'Bearer error="invalid_token", error_description="a \\"reason\\"", '
+        f'resource_metadata="{url}", scope="a b"'
+    )
+    assert challenge("Bearer", url, ()) == f'Bearer resource_metadata="{url}"'
+    assert challenge("DPoP", url, ()).startswith(f'DPoP resource_metadata="{url}", algs="ES256 ')
