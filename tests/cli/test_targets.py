@@ -158,7 +158,7 @@ def test_headers_go_with_the_handshake_of_a_websocket(run: Run) -> None:
         assert run("call", "live", "who", "--header", "X: z").out == "alice\n"
         refused = run("call", url, "who", "--header", "Authorization: Bearer hush")
         assert refused.status == 4
-        assert refused.err.endswith("/mcp: not this token [-32600]\n")
+        assert refused.err.endswith("/mcp wants a login (--auth), or a token (--header): not this token\n")
         assert "hush" not in refused.err
         malformed = run("call", url, "who", "--header", "Sec-WebSocket-Key: hush")
         assert (malformed.status, "set by the library" in malformed.err) == (2, True)

@@ -113,12 +113,11 @@ async def open_on(
     servers: Connections, handlers: QuestionHandlers, revisions: tuple[Revision, ...]
 ) -> AsyncGenerator[Client]:
     """Open a client that has one connection after another."""
-    identity = ClientIdentity(
-        Implementation(name="t", version="1"), handlers.declared(ClientCapabilities()), revisions
-    )
-    questions = Questions(handlers, identity.capabilities, Limits(max_open_elicitations=10))
+    capabilities = handlers.declared(ClientCapabilities())
+    identity = ClientIdentity(Implementation(name="t", version="1"), capabilities, revisions)
+    questions = Questions(handlers, capabilities, Limits(max_open_elicitations=10))
     limits = Limits(max_inbound_requests=3, max_pages=3)
-    memory = ClientCaches(None, None, identity.capabilities, limits)
+    memory = ClientCaches(None, None, capabilities, limits)
 
     def messages() -> ServerMessages:
         subscriptions = Subscriptions(memory.forget, Callbacks(), warn_of_unknown=True)

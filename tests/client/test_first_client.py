@@ -558,10 +558,11 @@ async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.test
             yield channel
 
     channel = ScriptedChannel(legacy_server())
-    identity = ClientIdentity(OURSELVES, ClientCapabilities(), (Revision(LEGACY),))
+    capabilities = ClientCapabilities()
+    identity = ClientIdentity(OURSELVES, capabilities, (Revision(LEGACY),))
     limits = Limits()
-    memory = ClientCaches(None, None, identity.capabilities, limits)
-    questions = Questions(QuestionHandlers(), identity.capabilities, limits)
+    memory = ClientCaches(None, None, capabilities, limits)
+    questions = Questions(QuestionHandlers(), capabilities, limits)
 
     def messages() -> ServerMessages:
         subscriptions = Subscriptions(memory.forget, Callbacks(), warn_of_unknown=True)

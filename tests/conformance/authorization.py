@@ -16,7 +16,8 @@ from socket import create_server
 from typing import Final
 
 import trio
-from suite import CONFORMANCE, SUITE_SECONDS, ServerProblemError, node
+from environments import CONFORMANCE, node
+from suite import SUITE_SECONDS, ServerProblemError
 
 from trio_mcp import Revision
 from trio_mcp.testing import AuthorizationServer

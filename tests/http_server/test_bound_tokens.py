@@ -68,7 +68,8 @@ BODY = json.dumps(call_tool("whoami")).encode()
 
 
 def proof(**changes: Any) -> str:
-    given: dict[str, Any] = {"now": time.time(), "access_token": TOKEN, "body": BODY, **changes}
+    given: dict[str, Any] = {"access_token": TOKEN, "body": BODY, **changes}
+    given["now"] = time.time() - given.pop("ago", 0)
     key: DpopKey = given.pop("by", KEY)
     return key.prove(given.pop("method", "POST"), given.pop("url", RESOURCE), **given)
 
@@ -96,8 +97,8 @@ async def test_a_token_is_good_with_a_proof_for_each_request() -> None:
         ({"method": "GET"}, "invalid_dpop_proof"),
         ({"url": "http://localhost:8000/other"}, "invalid_dpop_proof"),
         ({"url": "https://evil.test/mcp"}, "invalid_dpop_proof"),
-        ({"now": time.time() - 400}, "invalid_dpop_proof"),
-        ({"now": time.time() + 400}, "invalid_dpop_proof"),
+        ({"ago": 400}, "invalid_dpop_proof"),
+        ({"ago": -400}, "invalid_dpop_proof"),
         ({"access_token": "another"}, "invalid_dpop_proof"),
         ({"access_token": None}, "invalid_dpop_proof"),
         ({"by": DpopKey()}, "invalid_token"),

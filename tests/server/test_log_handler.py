@@ -208,7 +208,7 @@ async def test_changes_notified_because_of_a_request_are_not_part_of_it(
     handler: LogHandler, nursery: trio.Nursery
 ) -> None:
     """What a task inherits from the request that made the change is not the other client's business."""
-    server = Server("shop", limits=Limits(max_message_bytes=400))
+    server = Server("shop", limits=Limits(max_message_bytes=408))
     seen: list[object] = []
 
     class Watch(logging.Handler):

@@ -55,13 +55,15 @@ class ScriptedChannel(Channel):
             if isinstance(message, TooLarge):
                 self._to_us.append(message)
                 continue
-            data = message if isinstance(message, bytes) else json.dumps(message).encode()
+            data = message if isinstance(message, bytes) else json.dumps(message, separators=(",", ":")).encode()
             self._to_us.append(Incoming(data))
         self._something.unpark_all()
 
     def say_as(self, origin: Origin, *messages: object) -> None:
         """Let somebody in particular at the other end say something."""
-        self._to_us.extend(Incoming(json.dumps(message).encode(), origin) for message in messages)
+        self._to_us.extend(
+            Incoming(json.dumps(message, separators=(",", ":")).encode(), origin) for message in messages
+        )
         self._something.unpark_all()
 
     def lose(self, origin: Origin) -> None:

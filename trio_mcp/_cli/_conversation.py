@@ -143,7 +143,9 @@ def _failure(error: Exception, label: str, *, is_connected: bool) -> Failure:
         case AuthorizationFailed():
             return Failure(Exit.FAILED, f"not logged in at {label}: {error}")
         case AuthorizationRefused():
-            return Failure(Exit.UNREACHABLE, f"{label} wants a login (--auth): {error}")
+            sent = error.body if error.message == error.reason else error.message
+            said = shown_line(sent) or f"HTTP status {error.status}"
+            return Failure(Exit.UNREACHABLE, f"{label} wants a login (--auth), or a token (--header): {said}")
         case RequestError() if not is_connected:
             return Failure(Exit.UNREACHABLE, f"cannot connect to {label}: {error}")
         case RequestError():
