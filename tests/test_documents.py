@@ -153,8 +153,13 @@ def test_names_exist(page: Path) -> None:
         assert hasattr(found, member) or member in getattr(found, "__annotations__", {}), f"{page.name}: {name}"
 
 
-_DRAWN: Final = ("_client", "_server", "_peer", "_core")
-"""The floors whose modules are drawn one by one."""
+_DRAWN: Final = sorted(path.parent.name for path in (ROOT / "trio_mcp").glob("_*/__init__.py"))
+"""The floors, whose modules are drawn one by one."""
+
+
+def test_the_floors_are_seen_at_a_glance() -> None:
+    """A page that is read by everybody who comes here stays short; how things run has a page of its own."""
+    assert len((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()) <= 250
 
 
 @pytest.mark.parametrize("floor", _DRAWN)

@@ -76,4 +76,5 @@ async def main(mode, url):
     print(json.dumps(found))
 
 
-anyio.run(main, *sys.argv[1:])
+mode, url = sys.argv[1:]
+anyio.run(main, mode, url)
