@@ -271,6 +271,11 @@ class Member:
 
     # Closing.
 
+    async def finish_notifications(self) -> None:
+        """Wait until callbacks have taken what was received, as `Client.aclose` does first."""
+        if self._reconnecting is not None:
+            await self._reconnecting.finish_notifications()
+
     def begin_closing(self) -> None:
         """Let `run` close the client and return, within the time that an orderly end can take. Does not wait."""
         self._closing.set()

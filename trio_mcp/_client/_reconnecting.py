@@ -272,6 +272,11 @@ class ReconnectingConnection:
             self._give_up(ConnectionLost("this client has ended"))
             self._closed.set()
 
+    async def finish_notifications(self) -> None:
+        """Wait until handlers have taken what was received; see `Peer.finish_notifications`."""
+        if self._agreed is not None:
+            await self._agreed.peer.finish_notifications()
+
     async def aclose(self) -> None:
         """Close the connection and release everything. Bounded; it goes on if its caller is cancelled."""
         self.begin_closing()
@@ -391,6 +396,8 @@ class ReconnectingConnection:
                     if self._backoff is None:
                         self._give_up(end)
                     self._report(end)  # now: closing the channel may wait for a process to exit
+                    with self._cancelled_by_closing():
+                        await peer.finish_notifications()
         if opening.cancelled_caught and not self._is_closing:
             raise ConnectionLost(f"no agreement within {limits.connect_timeout:g} s (connect_timeout)")
         return end
