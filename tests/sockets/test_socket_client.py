@@ -24,6 +24,7 @@ from trio_mcp import (
     RestartPolicy,
     Server,
     Shutdown,
+    StreamChannel,
     TcpServerParameters,
     UnixServerParameters,
     open_client,

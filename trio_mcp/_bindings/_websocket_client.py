@@ -181,14 +181,17 @@ class HandshakeAnswer:
         head = reader.head
         assert head is not None
         retry_after = parse_retry_after(head.headers.get("retry-after"), time.time())
+        reason = f" {head.reason}" if head.reason else ""
+        refused = f"{self._description} refused the WebSocket with HTTP status {head.status}{reason}"
         sent = error_in(self._body)
         if sent is not None:
-            sent.status, sent.retry_after = head.status, retry_after
-            return sent
-        reason = f" {head.reason}" if head.reason else ""
+            # Perhaps no WebSocket is served there: what it misses is about HTTP then, and alone would mislead.
+            told = RequestError(sent.code, f"{refused}: {sent.message}", sent.data)
+            told.status, told.retry_after = head.status, retry_after
+            return told
         return HttpStatusError(
             head.status,
-            f"{self._description} refused the WebSocket with HTTP status {head.status}{reason}",
+            refused,
             body=self._body[:BODY_BYTES].decode("utf-8", "replace").strip()[:BODY_CHARACTERS],
             retry_after=retry_after,
         )

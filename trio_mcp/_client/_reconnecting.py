@@ -21,7 +21,7 @@ import trio
 
 from .._channel import Channel
 from .._core._reconnect import Backoff, RestartPolicy
-from .._errors import ConnectionLost, McpError, RequestError, SessionLost
+from .._errors import ConnectionLost, McpError, RemoteProtocolError, RequestError, SessionLost
 from .._limits import Limits
 from .._logs import Log
 from .._peer._middleware import Middleware
@@ -292,7 +292,9 @@ class ReconnectingConnection:
         deadline = trio.current_time() + self.limits.connect_timeout
         try:
             return await self._hold(started, deadline)
-        except ConnectionLost:
+        except ConnectionLost as lost:
+            if isinstance(lost.__cause__, RemoteProtocolError):  # in no era it would be another
+                raise
             # Some servers exit when the first request is not `initialize`. They are started once more and not
             # asked `server/discover`, within the same time.
             has_legacy = any(not revision.is_modern for revision in self._identity.revisions)
