@@ -26,7 +26,8 @@ TRACED: Final = Path(__file__).parent / "support" / "traced.py"
 
 # 128 files and 27,990 lines before WebSocket, sockets, groups of clients and the command line.
 FILES: Final = 160
-CODE_LINES: Final = 32_600
+# 32,600 before what was received is handed over when a client is left, and before what ended at once is told apart.
+CODE_LINES: Final = 32_760
 LINES_OF_A_FILE: Final = 500
 FILES_OF_A_STDIO_CALL: Final = 22
 FILES_OF_A_POST: Final = {"legacy": 31, "modern": 25}

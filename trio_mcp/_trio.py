@@ -28,6 +28,7 @@ import trio
 
 if sys.platform == "linux":
     import fcntl
+    import termios
 
 _MISSING: Final = object()
 _T = TypeVar("_T")
@@ -42,11 +43,11 @@ _T = TypeVar("_T")
 # Trio keeps the scopes and nurseries of a task in a stack. Trio's own error is about its internal state. So both
 # are noticed here, and one sentence says what to write instead.
 #
-# Kept true: the one error comes out with its own traceback and context, as if there were no nursery, also if it is
-# a group that the body has raised (`_Carried`). Several errors come out as their group, because leaving one out
-# would be a lie. No frame here keeps an error alive: an exception refers to its traceback, that to this frame, and
-# the frame's variables to the exception, a cycle that would hold everything the error refers to until the garbage
-# collector comes.
+# Kept true: the one error comes out with its own traceback and context, as if there were no nursery, also if it
+# is a group that the body has raised (`_Carried`). Several errors come out as their group, because leaving one
+# out would be a lie. No frame here keeps an error alive: an exception refers to its traceback, that to this
+# frame, and the frame's variables to the exception, a cycle that would hold everything the error refers to until
+# the garbage collector comes.
 
 
 def open_hidden_nursery() -> AbstractAsyncContextManager[trio.Nursery]:
@@ -86,7 +87,7 @@ class _HiddenNursery:
         try:
             return await self._manager.__aexit__(kind, carried, traceback)  # noqa: ASYNC102 - as Trio does
         except _Carried:  # Trio runs without strict groups
-            return False
+            return False  # noqa: ASYNC910 - leaving Trio's was one
         except BaseExceptionGroup as group:
             whole = group if carried is error else _with_the_carried(group)
             sole = sole_error(whole)
@@ -613,6 +614,17 @@ def _widen(descriptor: int) -> None:
     if sys.platform == "linux" and descriptor >= 0:
         with suppress(OSError):  # it is not a pipe, or this user has too many wide ones
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)
+
+
+def unread_bytes(stream: trio.abc.SendStream) -> int:
+    """Return how many bytes that were written to a pipe nobody has read; 0 where the system does not say."""
+    holder = _descriptor(stream)
+    if sys.platform != "linux" or holder is None:
+        return 0
+    try:
+        return int.from_bytes(fcntl.ioctl(holder.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
+    except (OSError, ValueError):  # it is closed
+        return 0
 
 
 def _fail(error: OSError) -> NoReturn:

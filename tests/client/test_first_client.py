@@ -719,7 +719,7 @@ async def test_a_slow_server_of_both_eras_is_spoken_to_in_the_modern(
             assert trio.current_time() == 8
 
 
-class Problems(ExceptionGroup[Exception]):
+class Problems(ExceptionGroup[Exception]):  # noqa: ASYNC126 - that is the point
     """A group of the user's."""
 
 

@@ -77,7 +77,7 @@ async def test_the_error_of_a_body_goes_on_untouched() -> None:
     assert (error.__context__, error.__cause__) == (None, None)
 
 
-class Problems(ExceptionGroup[Exception]):
+class Problems(ExceptionGroup[Exception]):  # noqa: ASYNC126 - that is the point
     """A group of the caller's, which has no `derive` of its own."""
 
 
@@ -116,7 +116,7 @@ async def test_the_group_of_a_body_is_itself_among_others() -> None:
                 try:
                     await trio.sleep_forever()
                 finally:
-                    raise body
+                    raise body  # noqa: ASYNC104
         except BaseException as error:  # noqa: ASYNC103 - it is looked at
             caught = error
         group = caught.__cause__ if isinstance(caught, SystemExit) else caught
@@ -132,7 +132,7 @@ async def test_a_group_with_cancellations_loses_those_of_the_nursery() -> None:
             try:
                 await trio.lowlevel.checkpoint()
             except trio.Cancelled as error:
-                raise BaseExceptionGroup("of the body", [error, ValueError()]) from None
+                raise BaseExceptionGroup("of the body", [error, ValueError()]) from None  # noqa: ASYNC104 - in it
     assert caught.value.message == "of the body"
 
 

@@ -24,7 +24,6 @@ from trio_mcp import (
     RestartPolicy,
     Server,
     Shutdown,
-    StreamChannel,
     TcpServerParameters,
     UnixServerParameters,
     open_client,

@@ -43,7 +43,8 @@ class ServerState:
         server: Its name in the group.
         status: ``"connecting"``: it is being opened, also once more after a failure. ``"ready"``: it can be
             asked. ``"lost"``: the connection has ended, and another one is being opened by the policy of its
-            transport; without a policy, it is still being closed, which shows why. ``"failed"``: it could not be opened, or was lost for good, and nothing more will be tried.
+            transport; without a policy, it is still being closed, which shows why. ``"failed"``: it
+            could not be opened, or was lost for good, and nothing more will be tried.
             ``"disabled"``: the configuration says so. ``"closed"``: its client was closed, or the group was left.
         reason: Why, in one sentence, made printable; `None` if there is nothing to say. Of a server that is being
             opened once more, why it failed before.
@@ -273,6 +274,7 @@ class Member:
 
     async def finish_notifications(self) -> None:
         """Wait until callbacks have taken what was received, as `Client.aclose` does first."""
+        await trio.lowlevel.checkpoint()
         if self._reconnecting is not None:
             await self._reconnecting.finish_notifications()
 

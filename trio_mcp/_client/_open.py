@@ -287,7 +287,8 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
     When the block is left, whatever the reason, pending requests are cancelled, on the wire too, and a server
     process is ended, within `Limits.goodbye_timeout` and twice `Limits.terminate_timeout`; no task or process
     is left. Left at its end, not by an exception, it first lets callbacks take the notifications that were
-    received, for `Limits.goodbye_timeout` at most. An exception of the block is raised as itself. A lost connection does not end the block: calls
+    received, for `Limits.goodbye_timeout` at most. An exception of the block is raised as itself. A lost
+    connection does not end the block: calls
     raise it. Both ends are checkpoints.
 
     Enter and leave the block in one task, and put deadlines around the whole of it: with an `AsyncExitStack`, a
@@ -325,9 +326,7 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
         await _leave(client.aclose, running, reconnecting.limits)
 
 
-async def _leave(
-    aclose: Callable[[], Awaitable[object]], running: trio.CancelScope, limits: Limits
-) -> None:
+async def _leave(aclose: Callable[[], Awaitable[object]], running: trio.CancelScope, limits: Limits) -> None:
     try:
         await aclose()
     except BaseException:  # `Cancelled`, or Ctrl+C

@@ -293,8 +293,8 @@ class ReconnectingConnection:
         try:
             return await self._hold(started, deadline)
         except ConnectionLost as lost:
-            if isinstance(lost.__cause__, RemoteProtocolError):  # in no era it would be another
-                raise
+            if isinstance(lost.__cause__, RemoteProtocolError):
+                raise  # it speaks another protocol, or has ended before it read anything: so in any era
             # Some servers exit when the first request is not `initialize`. They are started once more and not
             # asked `server/discover`, within the same time.
             has_legacy = any(not revision.is_modern for revision in self._identity.revisions)

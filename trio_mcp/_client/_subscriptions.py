@@ -47,7 +47,7 @@ _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _CANCELLED: Final = "notifications/cancelled"
 
 MAX_GIVEN_UP: Final = 64
-"""How many ids of subscriptions that were given up are kept: what the server said before it knew may still come."""
+"""How many ids of subscriptions that were given up are kept: what was sent before may still come."""
 
 Forget = Callable[[Change | None], object]
 """Called with each change that outdates cached results; with `None`, all of them may be outdated."""
@@ -232,7 +232,9 @@ class Subscriptions:
         subscription = self._find(notification.params or {})
         if subscription is None:
             if self._warn_of_unknown:
-                self._warn_of_stray(notification.params or {}, f"{notification.method} for a subscription that does not exist")
+                self._warn_of_stray(
+                    notification.params or {}, f"{notification.method} for a subscription that does not exist"
+                )
         elif not subscription.is_acknowledged:
             self._warn(f"{notification.method} before the subscription was acknowledged")
         elif not wants(subscription.wanted, change):
