@@ -28,6 +28,7 @@ import trio
 
 if sys.platform == "linux":
     import fcntl
+    import termios
 
 _MISSING: Final = object()
 _T = TypeVar("_T")
@@ -43,10 +44,11 @@ _Args = TypeVarTuple("_Args")
 # Trio keeps the scopes and nurseries of a task in a stack. Trio's own error is about its internal state. So both
 # are noticed here, and one sentence says what to write instead.
 #
-# Kept true: the one error comes out with its own traceback and context, as if there were no nursery. Several
-# errors come out as their group, because leaving one out would be a lie. No frame here keeps an error alive: an
-# exception refers to its traceback, that to this frame, and the frame's variables to the exception, a cycle that
-# would hold everything the error refers to until the garbage collector comes.
+# Kept true: the one error comes out with its own traceback and context, as if there were no nursery, also if it
+# is a group that the body has raised (`_Carried`). Several errors come out as their group, because leaving one
+# out would be a lie. No frame here keeps an error alive: an exception refers to its traceback, that to this
+# frame, and the frame's variables to the exception, a cycle that would hold everything the error refers to until
+# the garbage collector comes.
 
 
 def open_hidden_nursery() -> AbstractAsyncContextManager[trio.Nursery]:
@@ -80,12 +82,23 @@ class _HiddenNursery:
             with suppress(Exception, BaseExceptionGroup, trio.Cancelled):  # it is all about the same
                 await self._manager.__aexit__(kind, error, traceback)  # noqa: ASYNC102
             raise RuntimeError(_SCOPE_LEFT) from error
+        carried = error
+        if isinstance(error, BaseExceptionGroup) and _has_no_cancellation(error):
+            carried = _Carried(error)
         try:
-            return await self._manager.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - as Trio does
+            return await self._manager.__aexit__(kind, carried, traceback)  # noqa: ASYNC102 - as Trio does
+        except _Carried:  # Trio runs without strict groups
+            return False  # noqa: ASYNC910 - leaving Trio's was one
         except BaseExceptionGroup as group:
-            sole = sole_error(group)
+            whole = group if carried is error else _with_the_carried(group)
+            sole = sole_error(whole)
             if sole is None:
-                raise
+                if whole is group:
+                    raise
+                sole = whole
+            del whole
+        finally:
+            del carried
         if sole is error:
             return False  # noqa: ASYNC910 - leaving Trio's was one
         context = sole.__context__
@@ -94,6 +107,33 @@ class _HiddenNursery:
         finally:
             sole.__context__ = context  # raising it has set this to the group
             del sole, error, traceback, context  # see above: no cycle
+
+
+@final
+class _Carried(BaseException):
+    """Has the group that a body has raised, on the way through Trio's nursery.
+
+    A scope that was cancelled takes the cancellations out of a group with `split`, which makes another one of all
+    groups inside, also where there is none: of the class that ``derive`` makes, without attributes.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __repr__(self) -> str:  # in the reason of the cancellation
+        return repr(self.error)
+
+
+def _has_no_cancellation(group: BaseExceptionGroup[BaseException]) -> bool:
+    return group.subgroup(trio.Cancelled) is None
+
+
+def _with_the_carried(group: BaseExceptionGroup[BaseException]) -> BaseExceptionGroup[BaseException]:
+    """Return an equal group with what was carried in its place."""
+    errors = [error.error if isinstance(error, _Carried) else error for error in group.exceptions]
+    whole = group.derive(errors).with_traceback(group.__traceback__)
+    whole.__cause__, whole.__context__ = group.__cause__, group.__context__
+    return whole
 
 
 _OTHER_TASK: Final = (
@@ -575,6 +615,17 @@ def _widen(descriptor: int) -> None:
     if sys.platform == "linux" and descriptor >= 0:
         with suppress(OSError):  # it is not a pipe, or this user has too many wide ones
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)
+
+
+def unread_bytes(stream: trio.abc.SendStream) -> int:
+    """Return how many bytes that were written to a pipe nobody has read; 0 where the system does not say."""
+    holder = _descriptor(stream)
+    if sys.platform != "linux" or holder is None:
+        return 0
+    try:
+        return int.from_bytes(fcntl.ioctl(holder.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
+    except (OSError, ValueError):  # it is closed
+        return 0
 
 
 def _fail(error: OSError) -> NoReturn:

@@ -198,12 +198,12 @@ async def test_a_server_that_breaks_the_rules_is_closed_with_the_code(data: byte
         (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\n\r\nnope", HttpStatusError, "401.*nope"),
         (b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", HttpStatusError, "503"),
         (
-            b"HTTP/1.1 400 Bad\r\nContent-Length: 72\r\n\r\n"
+            b"HTTP/1.1 400 Bad\r\nContent-Length: 80\r\n\r\n"
             + json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "odd"}})
-            .ljust(72)
+            .ljust(80)
             .encode(),
             RequestError,
-            "odd",
+            r"refused the WebSocket with HTTP status 400 Bad: odd \[-32600\]$",
         ),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n" + b"x" * 100_000, HttpStatusError, "200"),
         (

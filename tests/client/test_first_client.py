@@ -6,7 +6,7 @@ import logging
 import math
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
 import pytest
@@ -45,6 +45,7 @@ from trio_mcp import (
     Server,
     StdioServerParameters,
     open_client,
+    open_clients,
     run_client,
 )
 from trio_mcp.types import ClientCapabilities, LoggingMessageNotificationParams
@@ -717,3 +718,34 @@ async def test_a_slow_server_of_both_eras_is_spoken_to_in_the_modern(
         async with open_client(channel) as client:
             assert client.revision == MODERN
             assert trio.current_time() == 8
+
+
+class Problems(ExceptionGroup[Exception]):  # noqa: ASYNC126 - that is the point
+    """A group of the user's."""
+
+
+@asynccontextmanager
+async def listening() -> AsyncGenerator[None]:
+    async with open_client(small_server()) as client, client.listen(tools_list_changed=True):
+        yield
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        lambda: open_client(small_server()),
+        lambda: open_clients({"one": small_server()}),
+        lambda: small_server().open(),
+        listening,
+    ],
+    ids=["open_client", "open_clients", "Server.open", "Client.listen"],
+)
+async def test_a_group_raised_in_a_block_comes_out_as_itself(
+    opened: Callable[[], AbstractAsyncContextManager[object]],
+) -> None:
+    """Promise 8, also for a group: the very object, not a plain copy of it."""
+    problems = Problems("two", [ValueError(), KeyError()])
+    with pytest.RaisesGroup(ValueError, KeyError) as caught:
+        async with opened():
+            raise problems
+    assert caught.value is problems

@@ -280,6 +280,20 @@ async def test_a_server_that_is_not_restarted_has_failed_when_it_is_lost() -> No
                 assert isinstance(await group.call_tool("child_pid", returns=int), int)
 
 
+async def test_the_reason_of_a_dead_server_is_one_sentence() -> None:
+    """With the last line that it has written, and no line break spelled out; the error has all lines."""
+    program = "import sys; sys.exit('Traceback of three lines:\\n  in main\\nNoSuchFile: orders.db')"
+    async with open_clients({"dead": StdioServerParameters(sys.executable, ["-c", program])}) as group:
+        with trio.fail_after(ENOUGH):
+            await group.wait_settled()
+        state = group.states["dead"]
+        assert state.reason is not None
+        assert state.reason.endswith("; the last line of its standard error: NoSuchFile: orders.db")
+        assert "\\n" not in state.reason
+        assert isinstance(state.error, ConnectionLost)
+        assert len(state.error.stderr) == 3
+
+
 async def test_a_bug_in_a_server_in_this_process_is_that_servers() -> None:
     """What its program raises is its state, not the block's error."""
     good = make_server()

@@ -530,6 +530,28 @@ async def test_strays_are_ignored_and_logged_once(
     assert len([r for r in caplog.records if says in r.getMessage()]) == 1
 
 
+async def test_what_was_sent_before_giving_up_is_no_fault_of_the_server(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    """An acknowledgement and the first changes may be under way by then. An id that was never used is a fault."""
+    server = ScriptedServer(script=lambda _, __: NO_ANSWER)
+    async with open_scripted(server) as client:
+        for _ in range(3):
+            with trio.move_on_after(1):
+                async with client.listen(tools_list_changed=True):
+                    raise AssertionError("nobody has agreed")
+        ids = [request["id"] for request in server.requests("subscriptions/listen")]
+        await settle()
+        assert server.goodbyes() == ids
+        for id in ids:
+            server.say(acknowledge(id, {"toolsListChanged": True}), note("tools/list_changed", id))
+        await settle()
+        assert caplog.records == []
+        server.say(acknowledge(max(ids) + 1, {}))
+        await settle()
+    assert "the acknowledgement of a subscription that does not exist" in caplog.text
+
+
 async def test_what_comes_before_the_acknowledgement_is_ignored(
     caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -77,6 +77,65 @@ async def test_the_error_of_a_body_goes_on_untouched() -> None:
     assert (error.__context__, error.__cause__) == (None, None)
 
 
+class Problems(ExceptionGroup[Exception]):  # noqa: ASYNC126 - that is the point
+    """A group of the caller's, which has no `derive` of its own."""
+
+
+@pytest.mark.parametrize(
+    "group",
+    [Problems("", [ValueError(), KeyError()]), BaseExceptionGroup("", [KeyboardInterrupt()])],
+    ids=["own", "exit"],
+)
+async def test_the_group_of_a_body_goes_on_untouched(group: BaseExceptionGroup[BaseException]) -> None:
+    """Trio's `split` made another one of it, a plain `ExceptionGroup` without its attributes."""
+    group.add_note("a note")
+    caught: BaseException | None = None
+    try:
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            async with open_hidden_nursery():
+                raise group
+    except BaseException as error:  # noqa: ASYNC103 - it is looked at
+        caught = error
+    assert caught is group
+    assert (group.__context__, group.__cause__, group.__notes__) == (None, None, ["a note"])
+
+
+async def test_the_group_of_a_body_is_itself_among_others() -> None:
+    """Where a task fails as well, and where the program is to end."""
+    for failure in (OSError(), SystemExit(3)):
+        body = Problems("", [ValueError()])
+
+        async def fail(failure: BaseException = failure) -> None:
+            raise failure
+
+        caught: BaseException | None = None
+        try:
+            async with open_hidden_nursery() as nursery:
+                nursery.start_soon(fail)
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    raise body  # noqa: ASYNC104
+        except BaseException as error:  # noqa: ASYNC103 - it is looked at
+            caught = error
+        group = caught.__cause__ if isinstance(caught, SystemExit) else caught
+        assert isinstance(group, BaseExceptionGroup)
+        assert set(group.exceptions) == {failure, body}
+
+
+async def test_a_group_with_cancellations_loses_those_of_the_nursery() -> None:
+    """They must not leave the scope that they belong to, so this is another group."""
+    with pytest.RaisesGroup(ValueError) as caught:
+        async with open_hidden_nursery() as nursery:
+            nursery.cancel_scope.cancel()
+            try:
+                await trio.lowlevel.checkpoint()
+            except trio.Cancelled as error:
+                raise BaseExceptionGroup("of the body", [error, ValueError()]) from None  # noqa: ASYNC104 - in it
+    assert caught.value.message == "of the body"
+
+
 async def test_the_error_of_a_task_keeps_its_own_context() -> None:
     """Not the group, and not the cancellation that it has brought over the body."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias, final
@@ -19,8 +19,10 @@ from urllib.parse import quote, unquote, urlsplit
 import attrs
 import trio
 
+from .._channel import Received
+from .._core._framing import OversizedLine
 from .._core._reconnect import RestartPolicy, as_policy, check_policy
-from .._errors import ConnectionLost
+from .._errors import ConnectionLost, RemoteProtocolError
 from .._http._target import bracketed, parse_target, shown_url
 from .._limits import Limits, check_whole
 from .._trio import reason_of
@@ -30,6 +32,9 @@ SCHEMES: Final = frozenset({"tcp", "tls", "unix"})
 """The schemes of URLs that name a socket."""
 
 MAX_PORT: Final = 65_535
+
+FIRST_BYTES: Final = 200
+"""How much an error shows of what a server has sent that speaks another protocol."""
 
 _HOST: Final = re.compile(r"[^\x00-\x20\x7f/?#@\\\[\]]+")
 
@@ -138,6 +143,33 @@ def parse_socket_url(url: str) -> SocketServerParameters:
     return TcpServerParameters(target.host, target.port, tls=scheme == "tls")
 
 
+@final
+class _SocketChannel(StreamChannel):
+    """A connection to a server, which notices before the first message that another protocol is spoken there."""
+
+    _has_spoken: bool = False  # our language
+    _first_line: bytes | None = None  # which was no message
+
+    def _received(self, lines: Sequence[bytes | OversizedLine]) -> Sequence[Received]:
+        if not self._has_spoken:
+            self._look_at(lines)
+        return super()._received(lines)
+
+    def _look_at(self, lines: Sequence[bytes | OversizedLine]) -> None:
+        for line in lines:
+            head = line if isinstance(line, bytes) else line.head
+            if head.lstrip().startswith((b"{", b"[")):
+                self._has_spoken = True
+                return
+            self._first_line = self._first_line or head
+        # A banner may come before the first message; a server of HTTP may wait for more and never send one.
+        first = self._first_line
+        if first is not None and (self._at_end or first.startswith(b"HTTP/")):
+            shown = first[:FIRST_BYTES].decode("utf-8", "replace").strip()
+            problem = f"{self.description} speaks another protocol; what it has sent begins with: {shown}"
+            raise ConnectionLost(problem) from RemoteProtocolError(problem)
+
+
 @asynccontextmanager
 async def open_socket(parameters: SocketServerParameters, limits: Limits) -> AsyncGenerator[StreamChannel]:
     """Connect to a socket, and close the connection on leaving.
@@ -160,7 +192,7 @@ async def open_socket(parameters: SocketServerParameters, limits: Limits) -> Asy
         if isinstance(cause, ssl.SSLCertVerificationError):
             problem = f"{problem}: {cause.verify_message}"
         raise ConnectionLost(f"could not connect to {url}: TLS failed: {problem}") from error
-    channel = StreamChannel(
+    channel = _SocketChannel(
         stream, stream, max_message_bytes=limits.max_message_bytes, description=f"the server at {url}"
     )
     try:

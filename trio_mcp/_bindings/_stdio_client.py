@@ -25,12 +25,13 @@ import attrs
 import trio
 
 from .._channel import Outgoing, Received
+from .._core._framing import OversizedLine
 from .._core._reconnect import RestartPolicy, as_policy, check_policy
-from .._errors import ConnectionLost
+from .._errors import ConnectionLost, RemoteProtocolError
 from .._limits import Limits
 from .._logs import Log
 from .._printable import printable
-from .._trio import open_hidden_nursery
+from .._trio import open_hidden_nursery, unread_bytes
 from ._stream import StreamChannel
 
 if sys.platform == "win32":
@@ -654,6 +655,8 @@ class StdioServerChannel(StreamChannel):
         )
         self._process = process
         self._has_exited = False
+        self._has_sent = False
+        self._has_written = False
         self._receiving = trio.CancelScope()
         process.on_exit = self._exited
 
@@ -666,8 +669,24 @@ class StdioServerChannel(StreamChannel):
             with trio.move_on_after(FATE_SECONDS):
                 return await super().receive()
         except (trio.EndOfChannel, ConnectionLost) as error:
-            raise await self._fate("closed its output") from error
-        raise self._process.connection_lost()
+            lost = await self._fate("closed its output")  # noqa: ASYNC120 - a cancellation wins
+            raise lost from self._unread(lost) or error
+        lost = self._process.connection_lost()
+        raise lost from self._unread(lost)
+
+    def _unread(self, lost: ConnectionLost) -> RemoteProtocolError | None:
+        """Return an error if the process has ended without having read or written anything.
+
+        Then it has not exited because of what was asked, and would do so in any era.
+        """
+        has_read = self._has_sent and not unread_bytes(self._process.stdin)
+        if lost.exit_status is None or self._has_written or has_read:
+            return None
+        return RemoteProtocolError(f"{self.description} has ended before it read a message")
+
+    def _received(self, lines: Sequence[bytes | OversizedLine]) -> Sequence[Received]:
+        self._has_written = self._has_written or not self._at_end
+        return super()._received(lines)
 
     def _exited(self) -> None:
         """Note that the process has exited: what is in the pipe is still received, and nothing is waited for."""
@@ -678,15 +697,19 @@ class StdioServerChannel(StreamChannel):
         """Write messages; see `Channel.send`. Cancelled, it may have written half of one."""
         try:
             await super().send(messages)
+            self._has_sent = True
         except ConnectionLost as error:
-            raise await self._fate("closed its input") from error
+            lost = await self._fate("closed its input")  # noqa: ASYNC120 - likewise
+            raise lost from self._unread(lost) or error
 
     def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
         """Write messages, as far as the pipe takes them now; see `Channel.send_nowait`."""
         try:
-            return super().send_nowait(messages)
+            is_sent = super().send_nowait(messages)
+            self._has_sent = True
         except ConnectionLost:
             raise trio.WouldBlock from None  # `send` fails as well, and can wait for the exit status
+        return is_sent
 
     async def _fate(self, deed: str) -> ConnectionLost:
         """Return the error for a closed stream: how the process ended, after a short wait for that."""

@@ -16,7 +16,7 @@ import trio
 from .._channel import AnswerClock, Channel
 from .._core._http1 import Headers, fastest_fields
 from .._core._reconnect import RestartPolicy
-from .._errors import ConnectionLost, RemoteProtocolError, RequestError
+from .._errors import ConnectionLost, HttpStatusError, RemoteProtocolError, RequestError
 from .._http._auth import (
     Auth,
     AuthRequest,
@@ -201,15 +201,24 @@ class HandshakeAnswer:
     def _refused(self, reader: ResponseReader) -> RequestError:
         self.refused = head = reader.head
         assert head is not None
-        return error_for(
+        what = "refused the WebSocket"
+        error = error_for(
             head.status,
             head.reason,
             head.headers,
             self._body[:BODY_BYTES],
             self._description,
             authorized=self._authorized,
-            what="refused the WebSocket",
+            what=what,
         )
+        if isinstance(error, HttpStatusError):
+            return error
+        # Perhaps no WebSocket is served there: what it misses is about HTTP then, and alone would mislead.
+        status = f"{head.status} {head.reason}".rstrip()
+        refused = f"{self._description} {what} with HTTP status {status}"
+        told = RequestError(error.code, f"{refused}: {error.message}", error.data)
+        told.status, told.retry_after = error.status, error.retry_after
+        return told
 
 
 @asynccontextmanager

@@ -124,7 +124,7 @@ async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -
             with suppress(trio.Cancelled):
                 await _leave(members.values(), states)  # noqa: ASYNC102 - the members are shielded, and bounded
             raise
-        await _leave(members.values(), states)
+        await _leave(members.values(), states, at_end=True)
 
 
 def _make(
@@ -133,10 +133,16 @@ def _make(
     return make_client(target, options, on_connection)
 
 
-async def _leave(members: Collection[Member], states: States) -> None:
-    for member in members:
-        member.begin_closing()
+async def _leave(members: Collection[Member], states: States, *, at_end: bool = False) -> None:
     try:
+        try:
+            if at_end:
+                async with open_hidden_nursery() as nursery:
+                    for member in members:
+                        nursery.start_soon(member.finish_notifications)
+        finally:
+            for member in members:
+                member.begin_closing()
         for member in members:
             await member.finished.wait()
         await trio.lowlevel.checkpoint()

@@ -206,6 +206,10 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
                 what = f"this server does not let clients listen to changes: {error.message}"
                 raise RequestError(METHOD_NOT_FOUND, what, error.data) from error
             raise
+        except trio.Cancelled:
+            if subscription.id is not None:
+                connection.subscriptions.give_up(subscription.id)
+            raise
         finally:
             connection.subscriptions.remove(subscription)
     if scope.cancelled_caught:

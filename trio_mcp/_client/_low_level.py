@@ -530,11 +530,16 @@ class LowLevelClient:
     async def aclose(self) -> None:
         """Close the client, from any task. Closing again does nothing.
 
-        Pending requests are cancelled, on the wire too, and raise `trio.ClosedResourceError`. A server process is
-        ended. Takes at most `Limits.goodbye_timeout`, and for a process twice `Limits.terminate_timeout` more. If
-        its caller is cancelled, closing goes on.
+        Callbacks take the notifications that were received, for `Limits.goodbye_timeout` at most; what is left is
+        dropped, and counted. Then pending requests are cancelled, on the wire too, and raise
+        `trio.ClosedResourceError`, and a server process is ended. That takes at most `Limits.goodbye_timeout`,
+        and for a process twice `Limits.terminate_timeout` more. If its caller is cancelled, closing goes on, at
+        once.
         """
-        await self._reconnecting.aclose()
+        try:
+            await self._reconnecting.finish_notifications()
+        finally:
+            await self._reconnecting.aclose()  # noqa: ASYNC102 - what is under way goes on without this task
 
     # For the typed calls.
 

@@ -1,7 +1,7 @@
 """The servers of a group: the task that keeps each of them connected, and the states that everybody can look at.
 
     connecting ─→ ready ⇄ lost        the transport connects again by its own policy
-        │           └───┴─→ failed    it has given up, or there is no policy
+        │           └───┴─→ failed    there is no policy, or it has given up
         └─→ failed                    it could not be opened
     failed ─→ connecting              only with a policy for that: `retry`
 
@@ -43,7 +43,8 @@ class ServerState:
         server: Its name in the group.
         status: ``"connecting"``: it is being opened, also once more after a failure. ``"ready"``: it can be
             asked. ``"lost"``: the connection has ended, and another one is being opened by the policy of its
-            transport. ``"failed"``: it could not be opened, or was lost for good, and nothing more will be tried.
+            transport; without a policy, it is still being closed, which shows why. ``"failed"``: it
+            could not be opened, or was lost for good, and nothing more will be tried.
             ``"disabled"``: the configuration says so. ``"closed"``: its client was closed, or the group was left.
         reason: Why, in one sentence, made printable; `None` if there is nothing to say. Of a server that is being
             opened once more, why it failed before.
@@ -271,6 +272,12 @@ class Member:
 
     # Closing.
 
+    async def finish_notifications(self) -> None:
+        """Wait until callbacks have taken what was received, as `Client.aclose` does first."""
+        await trio.lowlevel.checkpoint()
+        if self._reconnecting is not None:
+            await self._reconnecting.finish_notifications()
+
     def begin_closing(self) -> None:
         """Let `run` close the client and return, within the time that an orderly end can take. Does not wait."""
         self._closing.set()
@@ -290,4 +297,7 @@ def _reason_of(error: Exception) -> str:
     while isinstance(error, ExceptionGroup):
         # The text of a group says how many errors it has, and not which.
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
-    return printable(str(error) or type(error).__name__)
+    if isinstance(error, ConnectionLost) and error.stderr:
+        # Of a traceback the last line says what has happened; `ServerState.error` has the others.
+        return printable(f"{error.reason}; the last line of its standard error: {error.stderr[-1]}")
+    return printable(" ".join(str(error).split()) or type(error).__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias, TypedDict, final, get_args, runtime_checkable
@@ -326,7 +326,9 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
 
     When the block is left, whatever the reason, pending requests are cancelled, on the wire too, and a server
     process is ended, within `Limits.goodbye_timeout` and twice `Limits.terminate_timeout`; no task or process
-    is left. An exception of the block is raised as itself. A lost connection does not end the block: calls
+    is left. Left at its end, not by an exception, it first lets callbacks take the notifications that were
+    received, for `Limits.goodbye_timeout` at most. An exception of the block is raised as itself. A lost
+    connection does not end the block: calls
     raise it. Both ends are checkpoints.
 
     Enter and leave the block in one task, and put deadlines around the whole of it: with an `AsyncExitStack`, a
@@ -361,14 +363,14 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
         except BaseException:
             # What the block has raised comes out, no `Cancelled` in its place: the nursery waits in any case.
             with suppress(trio.Cancelled):
-                await _leave(client, running, reconnecting.limits)  # noqa: ASYNC102 - `_run` is shielded
+                await _leave(reconnecting.aclose, running, reconnecting.limits)  # noqa: ASYNC102 - `_run` is shielded
             raise
-        await _leave(client, running, reconnecting.limits)
+        await _leave(client.aclose, running, reconnecting.limits)
 
 
-async def _leave(client: Client, running: trio.CancelScope, limits: Limits) -> None:
+async def _leave(aclose: Callable[[], Awaitable[object]], running: trio.CancelScope, limits: Limits) -> None:
     try:
-        await client.aclose()
+        await aclose()
     except BaseException:  # `Cancelled`, or Ctrl+C
         # By then cancellations have been sent. A server in this process may have a lifespan that hangs.
         running.deadline = trio.current_time() + limits.goodbye_timeout

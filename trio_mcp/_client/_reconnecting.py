@@ -21,7 +21,7 @@ import trio
 
 from .._channel import Channel
 from .._core._reconnect import Backoff, RestartPolicy
-from .._errors import ConnectionLost, McpError, RequestError, SessionLost
+from .._errors import ConnectionLost, McpError, RemoteProtocolError, RequestError, SessionLost
 from .._limits import Limits
 from .._logs import Log
 from .._peer._call import answer_time, move_on_after_answer_time
@@ -274,6 +274,11 @@ class ReconnectingConnection:
             self._give_up(ConnectionLost("this client has ended"))
             self._closed.set()
 
+    async def finish_notifications(self) -> None:
+        """Wait until handlers have taken what was received; see `Peer.finish_notifications`."""
+        if self._agreed is not None:
+            await self._agreed.peer.finish_notifications()
+
     async def aclose(self) -> None:
         """Close the connection and release everything. Bounded; it goes on if its caller is cancelled."""
         self.begin_closing()
@@ -289,7 +294,9 @@ class ReconnectingConnection:
         deadline = trio.current_time() + self.limits.connect_timeout
         try:
             return await self._hold(started, deadline)
-        except ConnectionLost:
+        except ConnectionLost as lost:
+            if isinstance(lost.__cause__, RemoteProtocolError):
+                raise  # it speaks another protocol, or has ended before it read anything: so in any era
             # Some servers exit when the first request is not `initialize`. They are started once more and not
             # asked `server/discover`, within the same time.
             has_legacy = any(not revision.is_modern for revision in self._identity.revisions)
@@ -395,6 +402,8 @@ class ReconnectingConnection:
                     if self._backoff is None:
                         self._give_up(end)
                     self._report(end)  # now: closing the channel may wait for a process to exit
+                    with self._cancelled_by_closing():
+                        await peer.finish_notifications()
         if opening.cancelled_caught and not self._is_closing:
             raise ConnectionLost(f"no agreement within {limits.connect_timeout:g} s (connect_timeout)")
         return end

@@ -46,6 +46,9 @@ _log: Final = Log("trio_mcp.client")
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _CANCELLED: Final = "notifications/cancelled"
 
+MAX_GIVEN_UP: Final = 64
+"""How many ids of subscriptions that were given up are kept: what was sent before may still come."""
+
 Forget = Callable[[Change | None], object]
 """Called with each change that outdates cached results; with `None`, all of them may be outdated."""
 
@@ -126,6 +129,7 @@ class Subscriptions:
     _warned: set[str] = attrs.field(factory=set[str], init=False)
     _by_id: dict[RequestId, Subscription] = attrs.field(factory=dict[RequestId, Subscription], init=False)
     _legacy: dict[Subscription, None] = attrs.field(factory=dict[Subscription, None], init=False)
+    _given_up: dict[RequestId, None] = attrs.field(factory=dict[RequestId, None], init=False)  # oldest first
 
     def begin(self, peer: Peer, revision: Revision) -> None:
         """Set the connection, once a revision has been agreed on."""
@@ -144,6 +148,12 @@ class Subscriptions:
         self._legacy.pop(subscription, None)
         if subscription.id is not None:
             self._by_id.pop(subscription.id, None)
+
+    def give_up(self, id: RequestId) -> None:
+        """Ignore what still comes for a subscription, because the server was not the one who has ended it."""
+        if len(self._given_up) == MAX_GIVEN_UP:
+            del self._given_up[next(iter(self._given_up))]
+        self._given_up[id] = None
 
     def report_missed(self, wanted: SubscriptionFilter) -> None:
         """Drop cached results whose changes may have been missed, and call the callback for those resources."""
@@ -205,7 +215,7 @@ class Subscriptions:
     def _acknowledge(self, params: Mapping[str, Any]) -> None:
         subscription = self._find(params)
         if subscription is None:
-            self._warn("the acknowledgement of a subscription that does not exist")
+            self._warn_of_stray(params, "the acknowledgement of a subscription that does not exist")
         elif subscription.is_acknowledged:
             self._warn("a second acknowledgement of a subscription")
         else:
@@ -222,7 +232,9 @@ class Subscriptions:
         subscription = self._find(notification.params or {})
         if subscription is None:
             if self._warn_of_unknown:
-                self._warn(f"{notification.method} for a subscription that does not exist")
+                self._warn_of_stray(
+                    notification.params or {}, f"{notification.method} for a subscription that does not exist"
+                )
         elif not subscription.is_acknowledged:
             self._warn(f"{notification.method} before the subscription was acknowledged")
         elif not wants(subscription.wanted, change):
@@ -242,6 +254,12 @@ class Subscriptions:
     def _find(self, params: Mapping[str, Any]) -> Subscription | None:
         id = subscription_id(params)
         return None if id is None else self._by_id.get(id)
+
+    def _warn_of_stray(self, params: Mapping[str, Any], what: str) -> None:
+        """Log what belongs to no subscription, unless it may have been sent before that was given up."""
+        id = subscription_id(params)
+        if id is None or id not in self._given_up:
+            self._warn(what)
 
     def _warn(self, what: str) -> None:
         """Log each kind of ignored message once per connection."""

@@ -45,6 +45,7 @@ class NotificationQueue(Generic[_T]):
 
     Attributes:
         size: What they weigh together.
+        last_number: How many were ever added; each has the number that this had then.
     """
 
     _max_length: int
@@ -54,7 +55,7 @@ class NotificationQueue(Generic[_T]):
     _entries: OrderedDict[int, tuple[Hashable | None, _T, int]] = attrs.field(
         factory=OrderedDict[int, tuple[Hashable | None, _T, int]], init=False
     )
-    _last_number: int = attrs.field(default=0, init=False)
+    last_number: int = attrs.field(default=0, init=False)
     # The next to drop must be found without a search: in a flood each that comes drops one.
     _series: deque[int] | None = attrs.field(
         default=None, init=False
@@ -82,9 +83,14 @@ class NotificationQueue(Generic[_T]):
         """The oldest, which stays in the queue, or `None` if there is none."""
         return next(iter(self._entries.values()))[1] if self._entries else None
 
+    @property
+    def first_number(self) -> int:
+        """The number of the oldest; if there is none, that of the next to come."""
+        return next(iter(self._entries), self.last_number + 1)
+
     def push(self, key: Hashable | None, item: _T, size: int) -> None:
         """Add a notification with its weight, whether there is room or not."""
-        self._last_number = number = self._last_number + 1
+        self.last_number = number = self.last_number + 1
         self._entries[number] = key, item, size
         self.size += size
         if key is None:
@@ -192,11 +198,8 @@ class Notifications:
     _delivered: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _variables: Context = attrs.field(factory=copy_context, init=False)
     _handling: Notification | None = attrs.field(default=None, init=False)
-    # How many were taken from the queue, and how many of them are done with; for `wait_handled`.
-    _taken: int = attrs.field(default=0, init=False)
-    _done: int = attrs.field(default=0, init=False)
-    _handled: LightParkingLot | None = attrs.field(default=None, init=False)
-    _is_over: bool = attrs.field(default=False, init=False)
+    _taken: int = attrs.field(default=0, init=False)  # the number of that one, or of the last
+    _task: trio.lowlevel.Task | None = attrs.field(default=None, init=False)  # which delivers
     _is_delivering: bool = attrs.field(default=False, init=False)
     # Dicts where sets would do: an empty set is three times as large, and every session has these.
     _full: dict[Call, None] = attrs.field(
@@ -261,24 +264,23 @@ class Notifications:
         while self._is_delivering or self._queue.first is not None:
             await self._delivered.park()
 
-    async def wait_handled(self) -> None:
-        """Wait until what was offered before this call is handled or dropped, or nothing is handled any more.
+    async def wait_received(self) -> None:
+        """Wait until every notification that was offered so far is handled. Does not checkpoint if all are.
 
-        Later ones are not waited for. Does not checkpoint if there is nothing to wait for.
+        Does not wait in a handler, which would wait for itself.
         """
-        last = self._taken + len(self._queue)
-        while self._done < last and not self._is_over:
-            self._handled = self._handled or LightParkingLot()
-            await self._handled.park()
+        if trio.lowlevel.current_task() is self._task:
+            return  # noqa: ASYNC910 - as documented
+        last = self._queue.last_number
+        while self._queue.first_number <= last or (self._handling is not None and self._taken <= last):
+            await self._delivered.park()
 
-    def end(self) -> None:
-        """Nothing is handled any more. Never waits."""
-        self._is_over = True
-        self._wake_waiting()
-
-    def _wake_waiting(self) -> None:
-        if self._handled is not None:
-            self._handled.unpark_all()
+    def abandon(self) -> None:
+        """Drop what waits, and count it: nothing is delivered any more."""
+        self.dropped += len(self._queue)
+        while len(self._queue):
+            self._queue.pop()
+        self._delivered.unpark_all()
 
     async def wait_room(self) -> None:
         """Wait for room in the line that made `must_wait` true, for `Limits.slow_consumer_timeout` at most.
@@ -319,8 +321,6 @@ class Notifications:
         while self._queue.is_full:
             self._queue.drop()
             self.dropped += 1
-            self._taken += 1
-            self._done += 1
         if data is None:
             data = encode_notification(notification.method, notification.params)
         size = weight_of(data)
@@ -376,16 +376,22 @@ class Notifications:
     async def deliver(self) -> None:
         """Handle one notification after another, except progress: for ever, or until the queue is empty."""
         goes_on = True
-        while goes_on:
-            with Contained(self._note_failure) as block:
-                goes_on = await self._deliver(block)
+        self._task = trio.lowlevel.current_task()
+        try:
+            while goes_on:
+                with Contained(self._note_failure) as block:
+                    goes_on = await self._deliver(block)
+        finally:
+            self._task = self._handling = None
+            self._delivered.unpark_all()
 
     async def _deliver(self, block: Contained) -> bool:
         """Handle them until a handler has left something open in the block. Returns whether to enter another."""
         while True:
             self._is_delivering = self._queue.first is not None
-            if self._queue.first is None:
+            if self._delivered:
                 self._delivered.unpark_all()
+            if self._queue.first is None:
                 if self._something is None:
                     return False
                 await self._something.park()
@@ -396,8 +402,8 @@ class Notifications:
                 self._handling = None
 
     def _pop(self) -> _Received:
+        self._taken = self._queue.first_number
         received = self._queue.pop()
-        self._taken += 1
         self.has_unbegun = self._queue.first is not None
         if self._queue.is_relieved:
             self._lagging.pop(OTHERS, None)
@@ -408,12 +414,8 @@ class Notifications:
         self._handling = received.notification
         task = trio.lowlevel.current_task()
         steps = InlineTask(self._notified(received), self._variables.copy())
-        try:
-            if not steps.begin(task):
-                await steps.go_on(task)
-        finally:
-            self._done += 1
-            self._wake_waiting()
+        if not steps.begin(task):
+            await steps.go_on(task)
 
     async def _notified(self, received: _Received) -> None:
         try:

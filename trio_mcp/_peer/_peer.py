@@ -97,7 +97,8 @@ class PeerStatistics:
         standing: Long-lived requests of the other side, such as subscriptions; not counted in `exchanges`.
         waiting: Requests of the other side that wait for their turn.
         outbox_bytes: Bytes that are ready to be written.
-        dropped_notifications: Notifications that were dropped because they were handled too slowly.
+        dropped_notifications: Notifications that were dropped because they were handled too slowly, or because
+            this end was closed first.
     """
 
     calls: int
@@ -211,6 +212,21 @@ class Peer:
         """Deliver a notification of this side to itself, in line with those that were received. Never waits."""
         self._notifications.offer(notification, None)
 
+    async def finish_notifications(self) -> None:
+        """Wait until the notifications received so far are handled, for `Limits.goodbye_timeout` at most.
+
+        Does not checkpoint if they are, or in a handler of one. What is left is dropped when this end closes.
+        """
+        seconds = self._limits.goodbye_timeout
+        with trio.move_on_after(seconds) as scope:
+            await self._notifications.wait_received()
+        if scope.cancelled_caught:
+            _log.warning(
+                "notifications of %s were not handled within %g s (goodbye_timeout), and are dropped",
+                self._channel.description,
+                seconds,
+            )
+
     async def request_batch(
         self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
     ) -> list[dict[str, Any] | RequestError]:
@@ -243,7 +259,7 @@ class Peer:
 
         For who must not be answered before them. Does not checkpoint if they are.
         """
-        await self._notifications.wait_handled()
+        await self._notifications.wait_received()
 
     async def wait_input_ended(self) -> None:
         """Wait until no message will come any more."""
@@ -377,9 +393,9 @@ class Peer:
 
     def _let_go(self) -> None:
         self._queue.close()
-        self._notifications.end()
         self._serve_loop.end()
         self._background.end("the connection was closed")
+        self._notifications.abandon()
         self._input_has_ended()
         self._is_closed = True
         if self._closed is not None:
