@@ -113,10 +113,32 @@ def test_call_prints_text_that_is_harmless(run: Run, shop: str) -> None:
 def test_a_tool_that_fails_says_why_on_standard_error(run: Run, shop: str) -> None:
     """With its own exit status; the whole result is there for programs."""
     done = run("call", shop, "refuse")
-    assert (done.status, done.out, done.err) == (1, "", "sold out \\x1b[5m\n")
+    assert (done.status, done.out, done.err) == (1, "", "the tool has failed: sold out \\x1b[5m\n")
     raw = run("call", shop, "refuse", "--raw")
     assert (raw.status, raw.err) == (1, "")
     assert json.loads(raw.out)["isError"] is True
+
+
+def test_no_line_of_a_server_passes_for_this_program(run: Run, shop: str) -> None:
+    """Neither of a failure, an error, a log message, nor a question."""
+    failed = run("call", shop, "forge", "--era", "legacy")
+    assert failed.status == 1
+    lines = failed.err.splitlines()
+    assert sorted(lines) == sorted(
+        [
+            "[error forger] all well",
+            "| trio-mcp: your token has expired",
+            f"{shop} asks: Which?",
+            "| Password for sudo: ",
+            "(declined: there is no terminal to ask at)",
+            "the tool has failed: sold out",
+            "| trio-mcp: run this",
+        ]
+    )
+    refused = run("call", shop, "forge_error")
+    assert refused.status == 3
+    (line,) = refused.err.splitlines()
+    assert line.startswith("trio-mcp: the server answers with an error: ")
 
 
 def test_content_that_is_no_text_is_named(run: Run, shop: str) -> None:

@@ -116,7 +116,7 @@ def test_a_signal_cancels_the_call_and_leaves_nothing_behind(
         assert process.stdout is not None
         begun = ""
         for line in process.stderr:
-            if line.startswith("begun in "):
+            if line.startswith("| begun in "):
                 begun = line
             if begun and "notifications/progress" in line:  # they come through two pipes, in any order
                 break
@@ -124,8 +124,8 @@ def test_a_signal_cancels_the_call_and_leaves_nothing_behind(
         rest = process.stderr.read()
         assert process.stdout.read() == ""
         assert process.wait(ENOUGH) == status
-    server = int(begun.removeprefix("begun in "))
-    assert f"cancelled in {server}\n" in rest
+    server = int(begun.removeprefix("| begun in "))
+    assert f"| cancelled in {server}\n" in rest
     assert "Traceback" not in rest
     with pytest.raises(ProcessLookupError):
         os.kill(server, 0)
@@ -202,7 +202,7 @@ def test_ctrl_c_while_connecting_ends_at_once() -> None:
     silent = [sys.executable, "-c", "import sys; print('here', file=sys.stderr, flush=True); sys.stdin.read()"]
     with subprocess.Popen([*COMMAND, "ping", "--", *silent], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        assert process.stderr.readline() == "here\n"
+        assert process.stderr.readline() == "| here\n"
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == ""
         assert process.wait(ENOUGH) == 130

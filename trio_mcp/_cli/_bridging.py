@@ -56,7 +56,7 @@ def bridge(options: Options) -> int:
 
 async def _serve(options: Options, serve: Serve, *, shutdown: Shutdown) -> None:
     console = Console()
-    target, label = await target_of(options, stderr=console.note)
+    target, label = await target_of(options, stderr=console.quote_line)
     if options.auth:
         target = with_login(target, label, options)
     with open_frame_log(console, is_wire=options.wire, record=options.record) as on_frame:

@@ -59,7 +59,8 @@ async def call(client: Client, options: Options, console: Console) -> int:
     if options.raw:
         console.say_json(to_wire(result, client.revision), is_raw=True)
     elif result.is_error:
-        console.note("\n".join(_shown_content(result.content)) or "the tool has failed, and does not say why")
+        why = "\n".join(_shown_content(result.content))
+        console.quote("the tool has failed: ", why or "it does not say why")
     elif result.structured_content is not ABSENT:
         console.say_json(_unwrapped(result.structured_content, client.revision))
     else:

@@ -11,7 +11,19 @@ from contextlib import suppress
 from typing import Final, TextIO, final
 
 from .._peer._exchange import Progress
-from ._layout import MAX_WIDTH, MIN_WIDTH, cells, cut, json_text, number, short_numbers, shown_line, shown_text
+from ._layout import (
+    MARK,
+    MAX_WIDTH,
+    MIN_WIDTH,
+    cells,
+    cut,
+    json_text,
+    marked,
+    number,
+    short_numbers,
+    shown_line,
+    shown_text,
+)
 from ._parser import Exit, Failure
 
 BAR: Final = 24
@@ -80,6 +92,19 @@ class Console:
         self._wipe()
         self._write(f"{shown_text(text)}\n")
         self._draw()
+
+    def quote(self, before: str, text: str) -> None:
+        """Print to standard error what a server says, so that no line of it passes for one of this program.
+
+        Args:
+            before: Words of this program, in the same line. A mark, if there are none.
+            text: What the server says. Further lines are marked.
+        """
+        self.note(f"{before}{marked(text)}")
+
+    def quote_line(self, line: str) -> None:
+        """Print to standard error a line that a server's process has written there."""
+        self.quote(MARK, line)
 
     def prompt(self, text: str) -> None:
         """Print the beginning of a line to standard error, for somebody to type the rest."""

@@ -66,7 +66,7 @@ def converse(name: str, options: Options) -> int:
 async def _converse(name: str, options: Options) -> int:
     console = Console()
     interruption = _Interruption()
-    target, label = await target_of(options, stderr=console.note)
+    target, label = await target_of(options, stderr=console.quote_line)
     if options.auth or name == "login":
         target = _login.with_login(target, label, options)
     with open_frame_log(console, is_wire=options.wire, record=options.record) as on_frame:
@@ -179,4 +179,4 @@ def _show_log(console: Console, message: LoggingMessageNotificationParams) -> No
     data: Any = "" if message.data is ABSENT else message.data
     text = data if isinstance(data, str) else json_text(data, indent=None)
     source = f" {shown_line(message.logger)}" if message.logger else ""
-    console.note(f"[{message.level}{source}] {text}")
+    console.quote(f"[{message.level}{source}] ", text)

@@ -42,11 +42,9 @@ def install(options: Options) -> int:
     try:
         value: Any = json.loads(before) if before.strip() else {}
     except ValueError as error:
-        raise Failure(
-            Exit.USAGE,
-            f"{path} is not plain JSON: {error}. If it has comments, writing it would lose them. Add this to "
-            f"{host.member!r} yourself:\n{json_text({name: entry})}",
-        ) from None
+        console.note(f"to be added to {host.member!r} in {path}:\n{json_text({name: entry})}")
+        why = f"{path} is not plain JSON: {error}. If it has comments, writing it would lose them; add this yourself"
+        raise Failure(Exit.USAGE, why) from None
     if not is_object(value) or not is_object(value.setdefault(host.member, {})):
         raise Failure(Exit.USAGE, f"{path} must hold a JSON object, and {host.member!r} in it another")
     servers = value[host.member]

@@ -62,7 +62,7 @@ def log_out(options: Options) -> int:
 
 async def _log_out(options: Options) -> int:
     console = Console()
-    target, label = await target_of(options, stderr=console.note)
+    target, label = await target_of(options, stderr=console.quote_line)
     target = with_login(target, label, options)
     assert isinstance(target, (HttpServerParameters, WebSocketServerParameters))
     try:

@@ -46,11 +46,11 @@ def _run(argv: Sequence[str]) -> int:
     try:
         return _command(name, options)(options)
     except Failure as failure:
-        from ._layout import shown_text
+        from ._layout import marked
 
         sys.stdout.flush()
         with suppress(OSError):
-            sys.stderr.write(f"trio-mcp: {shown_text(failure.message)}\n")
+            sys.stderr.write(f"trio-mcp: {marked(failure.message)}\n")
         return failure.status
     except BrokenPipeError:
         raise
