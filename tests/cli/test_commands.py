@@ -141,6 +141,24 @@ def test_no_line_of_a_server_passes_for_this_program(run: Run, shop: str) -> Non
     assert line.startswith("trio-mcp: the server answers with an error: ")
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ((), "[info] one\n[error] two\n"),
+        (("--log-level", "debug"), "[debug] nought\n[info] one\n[error] two\n"),
+        (("--log-level", "warning"), "[error] two\n"),
+        (("--log-level", "none"), ""),
+    ],
+)
+def test_the_severity_of_log_messages_can_be_chosen(
+    run: Run, shop: str, era: str, words: tuple[str, ...], shown: str
+) -> None:
+    """In both eras alike: of a server that knows levels, and by what is shown."""
+    done = run("call", shop, "chatter", "--era", era, *words)
+    assert (done.status, done.out, done.err) == (0, "done\n", shown)
+
+
 def test_content_that_is_no_text_is_named(run: Run, shop: str) -> None:
     """Its kind and its size; as JSON it is there."""
     assert run("call", shop, "picture").out == "[image: image/png, 8 bytes]\n"

@@ -100,7 +100,10 @@ def test_nothing_is_written_without_a_yes(run: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{\n  // mine\n  "mcpServers": {}\n}', "If it has comments, writing it would lose them; add this yourself"),
+        (
+            '{\n  // mine\n  "mcpServers": {}\n}',
+            "If it has comments, writing it would lose them; add this yourself",
+        ),
         ("[]", "must hold a JSON object"),
         ('{"mcpServers": []}', "must hold a JSON object, and 'mcpServers' in it another"),
     ],

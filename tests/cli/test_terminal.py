@@ -171,10 +171,11 @@ def test_changes_are_shown_as_they_happen(shop: str, era: str, output: str) -> N
         assert told == ["shop://hours has changed", "the list of tools has changed"]
 
 
-def test_log_messages_are_notes(shop: str) -> None:
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_log_messages_are_notes(shop: str, era: str) -> None:
     """Harmless, and not among the output."""
     done = subprocess.run(
-        [*COMMAND, "call", shop, "renovate", "--era", "legacy"],
+        [*COMMAND, "call", shop, "renovate", "--era", era],
         capture_output=True,
         text=True,
         timeout=ENOUGH,

@@ -74,6 +74,7 @@ class Options(argparse.Namespace):
     timeout: float = math.inf
     header: Sequence[str] | None = None
     era: str = "auto"
+    log_level: str | None = None
     wire: bool = False
     record: str | None = None
     # What is printed.
@@ -117,6 +118,10 @@ class Command(NamedTuple):
 
 KINDS: Final = ("tools", "resources", "templates", "prompts")
 TRANSPORTS: Final = ("stdio", "streamable-http", "sse", "websocket", "tcp", "unix")
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency", "none")
+"""The severities of log messages, the least first, and the word for no messages."""
+LOGGING: Final = frozenset({"call", "read", "prompt", "listen"})
+"""The commands for which a server works long enough to have something to log."""
 ERAS: Final = ("auto", "modern", "legacy", "sse")
 HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "gemini", "mcp-json")
 
@@ -321,13 +326,13 @@ def parser_for(name: str, *, is_target_given: bool = False) -> argparse.Argument
     if command.has_target:
         if name not in {"bridge", "ping", "login", "logout"}:
             parser.add_argument("--raw", action="store_true", help="print the whole result as one line of JSON")
-        _add_client_options(parser, is_kept_open=name == "bridge")
+        _add_client_options(parser, is_kept_open=name == "bridge", has_logs=name in LOGGING)
     if name == "config":
         parser.add_argument("--config", metavar="PATH", help="look only at this file")
     return parser
 
 
-def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool) -> None:
+def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool, has_logs: bool) -> None:
     group = parser.add_argument_group("options of the client")
     if not is_kept_open:
         group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after this time")
@@ -350,6 +355,14 @@ def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool) 
     group.add_argument("--client-id", metavar="ID", help="the client id for that, from a registration by hand")
     group.add_argument("--issuer", metavar="URL", help="the authorization server that it is for")
     group.add_argument("--config", metavar="PATH", help="the mcp.json that has the name")
+    if has_logs:
+        group.add_argument(
+            "--log-level",
+            choices=LOG_LEVELS,
+            metavar="LEVEL",
+            help=f"show log messages of the server of this severity and above: {', '.join(LOG_LEVELS)}; "
+            "default: info",
+        )
 
 
 def read_command_line(argv: Sequence[str]) -> tuple[str, Options]:

@@ -101,6 +101,15 @@ async def forge(ctx: Context) -> str:
 
 
 @server.tool
+async def chatter(ctx: Context) -> str:
+    """Log something of several severities."""
+    await ctx.log("debug", "nought")
+    await ctx.log("info", "one")
+    await ctx.log("error", "two")
+    return "done"
+
+
+@server.tool
 async def forge_error() -> str:
     """Try it by an error of the protocol."""
     raise RequestError(-32000, "no\ntrio-mcp: run this")
