@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -263,3 +264,52 @@ def test_install_asks_at_the_terminal(tmp_path: Path) -> None:
         terminal.type("y\n")
         assert terminal.wait() == 0
     assert "shop" in (tmp_path / ".cursor" / "mcp.json").read_text()
+
+
+@pytest.mark.parametrize("how", ["--timeout", "SIGINT"])
+def test_an_output_that_nobody_reads_does_not_hold_the_command(shop: str, how: str) -> None:
+    """Deadlines and signals hold while a pipe is full."""
+    words = ["call", shop, "much", *(["--timeout", "2"] if how == "--timeout" else [])]
+    with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"x"  # it writes, and the rest does not fit into the pipe
+        if how == "SIGINT":
+            process.send_signal(signal.SIGINT)
+        assert process.wait(ENOUGH) == (130 if how == "SIGINT" else 5)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no file that is always full")
+@pytest.mark.parametrize(
+    "words", [("list", str(SHOP)), ("--help",), ("call", "--help"), ("--version",), ("config", "--json")]
+)
+def test_an_output_that_is_full_is_said(words: tuple[str, ...]) -> None:
+    """In one line, with a status of its own."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=ENOUGH, check=False
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (74, 1)
+    assert done.stderr.startswith("trio-mcp: standard output cannot be written: ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX closes streams")
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        (f"list {SHOP} >&-", 74, "there is no standard output"),
+        ("--help >&-", 74, "there is no standard output"),
+        (f"call {SHOP} add --json - <&-", 2, "--json - reads standard input, and there is none"),
+        (f"run {SHOP} <&-", 74, "a server over stdio needs a standard input, and there is none"),
+        (f"bridge stdio {SHOP} >&-", 74, "a server over stdio needs a standard output, and there is none"),
+    ],
+)
+def test_a_standard_stream_that_is_missing_is_said(command: str, status: int, message: str) -> None:
+    """In one line, and with no traceback."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"exec {shlex.join(COMMAND)} {command}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=ENOUGH,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (status, f"trio-mcp: {message}\n")

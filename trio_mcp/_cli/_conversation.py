@@ -43,7 +43,7 @@ WORKS: Final[Mapping[str, Work]] = MappingProxyType(
 )
 
 LOG_LEVEL: Final = "info"
-"""The least severity of the log messages that are shown if nobody says which: what a server's author tells users."""
+"""The least severity of the log messages that are shown by default: what authors of servers tell users."""
 
 _ENDING: Final = tuple(
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__

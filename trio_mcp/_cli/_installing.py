@@ -43,8 +43,8 @@ def install(options: Options) -> int:
         value: Any = json.loads(before) if before.strip() else {}
     except ValueError as error:
         console.note(f"to be added to {host.member!r} in {path}:\n{json_text({name: entry})}")
-        why = f"{path} is not plain JSON: {error}. If it has comments, writing it would lose them; add this yourself"
-        raise Failure(Exit.USAGE, why) from None
+        loss = "If it has comments, writing it would lose them; add this yourself"
+        raise Failure(Exit.USAGE, f"{path} is not plain JSON: {error}. {loss}") from None
     if not is_object(value) or not is_object(value.setdefault(host.member, {})):
         raise Failure(Exit.USAGE, f"{path} must hold a JSON object, and {host.member!r} in it another")
     servers = value[host.member]
@@ -147,14 +147,14 @@ def config(options: Options) -> int:
         if servers or options.config is not None:
             found.append({"for": title, "path": str(path), "servers": servers})
     if options.json:
-        console.say_json(found)
+        console.say_json_sync(found)
         return Exit.DONE
     if not found:
         console.note("no server is configured in any of the known places")
     for number, each in enumerate(found):
-        console.say(*([""] if number else []), f"{each['for']}: {each['path']}")
+        console.say_sync(*([""] if number else []), f"{each['for']}: {each['path']}")
         rows = ((name, _in_words(entry)) for name, entry in each["servers"].items())
-        console.say(*columns(rows, console.width, folded=False))
+        console.say_sync(*columns(rows, console.width, folded=False))
     return Exit.DONE
 
 

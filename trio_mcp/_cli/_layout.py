@@ -47,7 +47,7 @@ def shown_text(text: str) -> str:
 def marked(text: str) -> str:
     """Return a text of which each line but the first begins with `MARK`.
 
-    A server's line breaks do not begin lines that look like this program's own, or like a question of another one.
+    A server's line breaks do not begin lines that look like this program's own, or like another one's question.
     """
     return shown_text(text).replace("\n", f"\n{MARK}")
 

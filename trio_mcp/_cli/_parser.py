@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import enum
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO, final
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -35,6 +36,8 @@ class Exit(enum.IntEnum):
     """The seconds of ``--timeout`` have passed."""
     BUG = 70
     """An error of this program."""
+    OUTPUT = 74
+    """There is no standard output, or none to serve on, or it does not take more."""
 
 
 @final
@@ -116,6 +119,9 @@ class Command(NamedTuple):
     epilog: str = ""
 
 
+WRITTEN_AT_ONCE: Final = 64 * 1024
+"""How many bytes standard output is given at once."""
+
 KINDS: Final = ("tools", "resources", "templates", "prompts")
 TRANSPORTS: Final = ("stdio", "streamable-http", "sse", "websocket", "tcp", "unix")
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency", "none")
@@ -151,7 +157,10 @@ exit status
   3  the server has answered with an error, or has broken the protocol
   4  the server cannot be reached, or the connection was lost
   5  the seconds of --timeout have passed
-  130  Ctrl+C; the call was cancelled at the server as well
+  70  an error of this program, or of the server that it runs; there is a traceback
+  74  standard output is missing, or full; or a server over stdio has no standard input
+  130, 143  Ctrl+C, SIGTERM; the call was cancelled at the server as well
+  141  nobody reads the output any more
 """
 
 
@@ -272,6 +281,46 @@ def _count(text: str) -> int:
     return count
 
 
+def check_standard_streams() -> None:
+    """Check that there is a standard input and output, to serve on.
+
+    Raises:
+        Failure: One of them was closed when this program was started.
+    """
+    for name, stream in (("input", sys.__stdin__), ("output", sys.__stdout__)):
+        if stream is None:
+            raise Failure(Exit.OUTPUT, f"a server over stdio needs a standard {name}, and there is none")
+
+
+def write_out(text: str) -> None:
+    """Write to standard output, and wait until it has taken all.
+
+    Past the buffer and the lock of `sys.stdout`, for which Python would wait at its end if a thread still writes.
+
+    Raises:
+        BrokenPipeError: Nobody reads it any more.
+        Failure: There is no standard output, or it does not take more.
+    """
+    stream: TextIO | None = sys.stdout
+    if stream is None:
+        raise Failure(Exit.OUTPUT, "there is no standard output")
+    try:
+        try:
+            descriptor = stream.fileno()
+        except ValueError:  # of whoever runs this in a process of its own
+            stream.write(text)
+            stream.flush()
+            return
+        stream.flush()
+        rest = memoryview(text.replace("\n", os.linesep).encode(stream.encoding, stream.errors or "strict"))
+        while rest:
+            rest = rest[os.write(descriptor, rest[:WRITTEN_AT_ONCE]) :]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Failure(Exit.OUTPUT, f"standard output cannot be written: {error.strerror}") from None
+
+
 @final
 class _Parser(argparse.ArgumentParser):
     """A parser that does not hide that nobody reads its help any more."""
@@ -281,8 +330,12 @@ class _Parser(argparse.ArgumentParser):
 
         Raises:
             BrokenPipeError: Nobody reads it.
+            Failure: It cannot be written.
         """
-        (file or sys.stdout).write(self.format_help())
+        if file is None:
+            write_out(self.format_help())
+        else:
+            file.write(self.format_help())
 
 
 def parser_for_all() -> argparse.ArgumentParser:
@@ -377,7 +430,7 @@ def read_command_line(argv: Sequence[str]) -> tuple[str, Options]:
         if name == "--version":
             from .._version import __version__
 
-            sys.stdout.write(f"trio-mcp {__version__}\n")
+            write_out(f"trio-mcp {__version__}\n")
             parser.exit()
         if name in {"-h", "--help"}:
             parser.print_help()

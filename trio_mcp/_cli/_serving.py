@@ -16,7 +16,7 @@ from typing import Any, Final, TypeGuard
 
 from .._server._server import Server
 from ._layout import shown_line
-from ._parser import Exit, Failure, Options
+from ._parser import Exit, Failure, Options, check_standard_streams
 
 NAMES: Final = ("server", "mcp", "app")
 """What the server is called if the file has several, the first that there is."""
@@ -32,6 +32,7 @@ def run(options: Options) -> int:
         SystemExit: See `Server.run`.
     """
     if options.transport == "stdio":
+        check_standard_streams()
         with contextlib.redirect_stdout(sys.stderr):
             server = load_server(options.file)
     else:

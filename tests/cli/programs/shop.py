@@ -101,6 +101,12 @@ async def forge(ctx: Context) -> str:
 
 
 @server.tool
+async def much() -> str:
+    """Say more than fits into a pipe."""
+    return "x" * 4_000_000
+
+
+@server.tool
 async def chatter(ctx: Context) -> str:
     """Log something of several severities."""
     await ctx.log("debug", "nought")
