@@ -110,7 +110,7 @@ class ChannelTests(abc.ABC):
             assert scope.cancelled_caught
 
     async def test_sending_to_a_side_that_has_gone_fails(self) -> None:
-        """By `ConnectionLost`, sooner or later: what is on its way when the other side goes may be lost in silence."""
+        """By `ConnectionLost`, sooner or later: what is on its way then may be lost in silence."""
         piece = Outgoing(_message(1, "x" * 100_000), (1,))
         async with self._opened() as (one, other):
             await other.aclose()
@@ -224,7 +224,7 @@ class ChannelTests(abc.ABC):
             assert events.count("cancelled") == events.count("begun") == 2
 
     async def test_giving_up_notifies_at_most_once(self) -> None:
-        """What `give_up` returns is sent; it sends nothing itself that the other side would be notified by again."""
+        """What `give_up` returns is sent, so it must not notify the other side by itself as well."""
         async with self._opened() as (one, other):
             count = 0
 

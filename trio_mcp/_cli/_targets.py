@@ -61,7 +61,7 @@ async def target_of(options: Options, *, stderr: Callable[[str], object]) -> tup
     found, name = await _found(options, stderr)
     if headers:
         try:
-            if isinstance(found, str) and found.startswith(_HTTP):
+            if isinstance(found, str) and found.lower().startswith(_HTTP):
                 found = HttpServerParameters(found)
             elif isinstance(found, str) and is_websocket_url(found):
                 found = WebSocketServerParameters(found)
