@@ -122,6 +122,10 @@ class Command(NamedTuple):
 WRITTEN_AT_ONCE: Final = 64 * 1024
 """How many bytes standard output is given at once."""
 
+MAX_PORT: Final = 65_535
+MAX_DIGITS: Final = 20
+"""Numbers with as many digits are none that somebody means."""
+
 KINDS: Final = ("tools", "resources", "templates", "prompts")
 TRANSPORTS: Final = ("stdio", "streamable-http", "sse", "websocket", "tcp", "unix")
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency", "none")
@@ -217,7 +221,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE[:object]", help="a Python file with a server")
     parser.add_argument("--transport", choices=TRANSPORTS, default="stdio", help="default: stdio")
     parser.add_argument("--host", help="the address to listen on; default: 127.0.0.1")
-    parser.add_argument("--port", type=int, help="the port; 0 for any that is free")
+    parser.add_argument("--port", type=_port, metavar="PORT", help="the port; 0 for any that is free")
     parser.add_argument("--path", help="the path of the endpoint, or of the Unix socket")
     parser.add_argument("--reload", action="store_true", help="start again when a .py file beside it changes")
 
@@ -234,7 +238,12 @@ def _add_bridge(parser: argparse.ArgumentParser) -> None:
 def _add_install(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE[:object]", help="a Python file with a server")
     parser.add_argument("--to", required=True, choices=HOSTS, help="the host")
-    parser.add_argument("--name", default="", help="the server's name there; default: the file's")
+    parser.add_argument(
+        "--name",
+        type=_server_name,
+        default=argparse.SUPPRESS,
+        help="the server's name there; default: the file's",
+    )
     parser.add_argument("--scope", choices=("user", "project"), help="whose configuration; default: the user's")
     parser.add_argument(
         "--env", action="append", metavar="NAME=VALUE", help="a variable that the server gets; may be repeated"
@@ -267,15 +276,30 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
 )
 
 
+def _server_name(text: str) -> str:
+    if not text or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"must be one or more printable characters, not {text!r}")
+    return text
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_PORT)) and int(text) <= MAX_PORT):
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to {MAX_PORT}, not {text!r}")
+    return int(text)
+
+
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
     if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"must be a number of seconds, more than 0, not {text!r}")
     return seconds
 
 
 def _count(text: str) -> int:
-    count = int(text)
+    count = int(text) if text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS else 0
     if count < 1:
         raise argparse.ArgumentTypeError(f"must be 1 or more, not {text!r}")
     return count
