@@ -303,6 +303,14 @@ def test_listen_needs_something_to_listen_to(run: Run, shop: str) -> None:
     assert "'hours' is neither tools, prompts, resources nor the URI of a resource" in done.err
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_listening_to_nothing_is_a_failure(run: Run, shop: str, era: str) -> None:
+    """A resource that the server does not have changes never; it is the same in both eras."""
+    done = run("listen", shop, "shop://nowhere", "--era", era, "--timeout", "5")
+    assert (done.status, done.out) == (3, "")
+    assert "listening" not in done.err
+
+
 def test_listen_ends_in_time(run: Run, shop: str) -> None:
     """That nothing has changed is no failure."""
     done = run("listen", shop, "--timeout", "0.5")

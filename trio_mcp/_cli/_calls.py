@@ -206,8 +206,19 @@ async def listen(client: Client, options: Options, console: Console) -> int:
         resources_list_changed="resources" in kinds,
         resources=uris,
     ) as events:
-        what = ", ".join([*sorted(kinds), *uris])
-        console.note(f"listening to {what}; Ctrl+C ends it")
+        agreed = events.acknowledged
+        lists = {
+            "tools": agreed.tools_list_changed,
+            "prompts": agreed.prompts_list_changed,
+            "resources": agreed.resources_list_changed,
+        }
+        wanted = [*sorted(kinds), *uris]
+        heard = [word for word in wanted if lists.get(word) or word in (agreed.resource_subscriptions or ())]
+        if not heard:
+            raise Failure(Exit.PROTOCOL, f"the server notifies of no changes of {', '.join(wanted)}")
+        if len(heard) < len(wanted):
+            console.note(f"the server notifies of no changes of {', '.join(w for w in wanted if w not in heard)}")
+        console.note(f"listening to {', '.join(heard)}; Ctrl+C ends it")
         async for event in events:
             text, plain = _told(event)
             if options.json or options.raw:
