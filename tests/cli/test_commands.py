@@ -86,6 +86,7 @@ def test_call_takes_arguments_as_json(
     ("words", "message"),
     [
         (("add", "--json", "[1]"), "--json must be a JSON object"),
+        (("add", "--json", '{"a" 1}'), "--json must be a JSON object: Expecting ':' delimiter: line 1 column 6"),
         (("add", "--json", "{}", "a=1"), "the arguments are given by --json or as key=value, not both"),
         (("add", "a=one"), "a: expected number, not 'one'"),
         (("add", "a"), "'a' must be key=value"),
@@ -138,7 +139,7 @@ def test_no_line_of_a_server_passes_for_this_program(run: Run, shop: str) -> Non
     refused = run("call", shop, "forge_error")
     assert refused.status == 3
     (line,) = refused.err.splitlines()
-    assert line.startswith("trio-mcp: the server answers with an error: ")
+    assert line == 'trio-mcp: the server answers with an error: no\\ntrio-mcp: run this [-32000] {"sold": true}'
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -324,7 +325,8 @@ def test_listen_ends_in_time(run: Run, shop: str) -> None:
         ((), ""),
         (("cal",), "there is no command 'cal'; did you mean 'call'?"),
         (("xyz",), "there is no command 'xyz'"),
-        (("call",), "the following arguments are required: TARGET, TOOL"),
+        (("call",), "the following arguments are required: TARGET, TOOL; see"),
+        (("list", "x.py", "--", "python", "y.py"), "the server is given twice: 'x.py', and after --"),
         (("ping", "--"), "a command must follow --"),
         (("ping", "x", "--timeout", "0"), "must be a number of seconds, more than 0, not '0'"),
         (("ping", "x", "--timeout", "soon"), "must be a number of seconds, more than 0, not 'soon'"),
@@ -344,7 +346,12 @@ def test_a_command_line_that_makes_no_sense_is_explained(run: Run, words: tuple[
     done = run(*words)
     assert done.status == 2
     assert message in done.err
-    assert "usage: trio-mcp" in done.err + done.out
+    if words:
+        assert done.err.startswith("trio-mcp: ")
+        assert done.err.endswith(" --help\n")
+        assert done.err.count("\n") == 1
+    else:
+        assert done.out.startswith("usage: trio-mcp")
 
 
 def test_help_and_version(run: Run) -> None:

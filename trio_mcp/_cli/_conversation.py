@@ -14,7 +14,15 @@ import trio
 from .._absent import ABSENT
 from .._client._client import Client
 from .._client._open import ClientOptions, Era, Target, open_client
-from .._errors import AuthorizationFailed, AuthorizationRefused, ConnectionLost, ProtocolError, RequestError
+from .._errors import (
+    AuthorizationFailed,
+    AuthorizationRefused,
+    ConnectionLost,
+    HttpStatusError,
+    ProtocolError,
+    RequestError,
+)
+from .._printable import printable
 from .._trio import open_hidden_nursery
 from ..types import LoggingLevel, LoggingMessageNotificationParams
 from . import _calls, _login, _offers
@@ -152,9 +160,20 @@ def _failure(error: Exception, label: str, *, is_connected: bool) -> Failure:
         case RequestError() if not is_connected:
             return Failure(Exit.UNREACHABLE, f"cannot connect to {label}: {error}")
         case RequestError():
-            return Failure(Exit.PROTOCOL, f"the server answers with an error: {error}")
+            return Failure(Exit.PROTOCOL, f"the server answers with an error: {_told(error)}")
         case _:
             return Failure(Exit.PROTOCOL, str(error))
+
+
+def _told(error: RequestError) -> str:
+    """Return an error in words, with its data as JSON."""
+    if error.data is ABSENT or isinstance(error, HttpStatusError):
+        return str(error)
+    try:
+        data = json_text(error.data, indent=None)
+    except (TypeError, ValueError, RecursionError):
+        return str(error)
+    return f"{printable(error.message)} [{error.code}] {printable(data)}"
 
 
 @final

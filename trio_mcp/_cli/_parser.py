@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, TextIO, final
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO, final
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -349,6 +349,16 @@ def write_out(text: str) -> None:
 class _Parser(argparse.ArgumentParser):
     """A parser that does not hide that nobody reads its help any more."""
 
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, in one line, and exit.
+
+        Raises:
+            SystemExit: Always.
+        """
+        # What may be left out is not required, whatever argparse says when nothing is given.
+        message = message.replace(", key=value", "")
+        self.exit(Exit.USAGE, f"trio-mcp: {message}; see {self.prog} --help\n")
+
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Print the help.
 
@@ -471,5 +481,9 @@ def read_command_line(argv: Sequence[str]) -> tuple[str, Options]:
     parser = parser_for(name, is_target_given=command is not None)
     if command is not None and not command:
         parser.error("a command must follow --")
+    if name == "list" and command is not None:
+        extra = [word for word in words[:1] if not word.startswith("-") and word not in KINDS]
+        if extra:
+            parser.error(f"the server is given twice: {extra[0]!r}, and after --")
     options = parser.parse_intermixed_args(words, Options(server_command=command))
     return name, options

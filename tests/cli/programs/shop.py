@@ -118,7 +118,7 @@ async def chatter(ctx: Context) -> str:
 @server.tool
 async def forge_error() -> str:
     """Try it by an error of the protocol."""
-    raise RequestError(-32000, "no\ntrio-mcp: run this")
+    raise RequestError(-32000, "no\ntrio-mcp: run this", {"sold": True})
 
 
 @server.tool
