@@ -9,7 +9,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from ._parser import Exit, Failure, Options, read_command_line
+try:  # argparse takes most of the time until `main` is called
+    from ._parser import Exit, Failure, Options, read_command_line
+except KeyboardInterrupt:
+    raise SystemExit(130) from None  # as `INTERRUPTED` below
 
 INTERRUPTED: Final = 130
 """The exit status after Ctrl+C, as shells expect it: 128 and the number of SIGINT."""
