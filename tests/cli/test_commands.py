@@ -86,6 +86,7 @@ def test_call_takes_arguments_as_json(
     ("words", "message"),
     [
         (("add", "--json", "[1]"), "--json must be a JSON object"),
+        (("add", "--json", '{"a" 1}'), "--json must be a JSON object: Expecting ':' delimiter: line 1 column 6"),
         (("add", "--json", "{}", "a=1"), "the arguments are given by --json or as key=value, not both"),
         (("add", "a=one"), "a: expected number, not 'one'"),
         (("add", "a"), "'a' must be key=value"),
@@ -113,10 +114,50 @@ def test_call_prints_text_that_is_harmless(run: Run, shop: str) -> None:
 def test_a_tool_that_fails_says_why_on_standard_error(run: Run, shop: str) -> None:
     """With its own exit status; the whole result is there for programs."""
     done = run("call", shop, "refuse")
-    assert (done.status, done.out, done.err) == (1, "", "sold out \\x1b[5m\n")
+    assert (done.status, done.out, done.err) == (1, "", "the tool has failed: sold out \\x1b[5m\n")
     raw = run("call", shop, "refuse", "--raw")
     assert (raw.status, raw.err) == (1, "")
     assert json.loads(raw.out)["isError"] is True
+
+
+def test_no_line_of_a_server_passes_for_this_program(run: Run, shop: str) -> None:
+    """Neither of a failure, an error, a log message, nor a question."""
+    failed = run("call", shop, "forge", "--era", "legacy")
+    assert failed.status == 1
+    lines = failed.err.splitlines()
+    assert sorted(lines) == sorted(
+        [
+            "[error forger] all well",
+            "| trio-mcp: your token has expired",
+            f"{shop} asks: Which?",
+            "| Password for sudo: ",
+            "(declined: there is no terminal to ask at)",
+            "the tool has failed: sold out",
+            "| trio-mcp: run this",
+        ]
+    )
+    refused = run("call", shop, "forge_error")
+    assert refused.status == 3
+    (line,) = refused.err.splitlines()
+    assert line == 'trio-mcp: the server answers with an error: no\\ntrio-mcp: run this [-32000] {"sold": true}'
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ((), "[info] one\n[error] two\n"),
+        (("--log-level", "debug"), "[debug] nought\n[info] one\n[error] two\n"),
+        (("--log-level", "warning"), "[error] two\n"),
+        (("--log-level", "none"), ""),
+    ],
+)
+def test_the_severity_of_log_messages_can_be_chosen(
+    run: Run, shop: str, era: str, words: tuple[str, ...], shown: str
+) -> None:
+    """In both eras alike: of a server that knows levels, and by what is shown."""
+    done = run("call", shop, "chatter", "--era", era, *words)
+    assert (done.status, done.out, done.err) == (0, "done\n", shown)
 
 
 def test_content_that_is_no_text_is_named(run: Run, shop: str) -> None:
@@ -263,6 +304,14 @@ def test_listen_needs_something_to_listen_to(run: Run, shop: str) -> None:
     assert "'hours' is neither tools, prompts, resources nor the URI of a resource" in done.err
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_listening_to_nothing_is_a_failure(run: Run, shop: str, era: str) -> None:
+    """A resource that the server does not have changes never; it is the same in both eras."""
+    done = run("listen", shop, "shop://nowhere", "--era", era, "--timeout", "5")
+    assert (done.status, done.out) == (3, "")
+    assert "listening" not in done.err
+
+
 def test_listen_ends_in_time(run: Run, shop: str) -> None:
     """That nothing has changed is no failure."""
     done = run("listen", shop, "--timeout", "0.5")
@@ -276,13 +325,19 @@ def test_listen_ends_in_time(run: Run, shop: str) -> None:
         ((), ""),
         (("cal",), "there is no command 'cal'; did you mean 'call'?"),
         (("xyz",), "there is no command 'xyz'"),
-        (("call",), "the following arguments are required: TARGET, TOOL"),
+        (("call",), "the following arguments are required: TARGET, TOOL; see"),
+        (("list", "x.py", "--", "python", "y.py"), "the server is given twice: 'x.py', and after --"),
         (("ping", "--"), "a command must follow --"),
         (("ping", "x", "--timeout", "0"), "must be a number of seconds, more than 0, not '0'"),
-        (("ping", "x", "--timeout", "soon"), "invalid _seconds value: 'soon'"),
+        (("ping", "x", "--timeout", "soon"), "must be a number of seconds, more than 0, not 'soon'"),
         (("ping", "x", "y"), "unrecognized arguments: y"),
         (("ping", "x", "--era", "stone"), "invalid choice: 'stone'"),
         (("list", "x", "toys"), "invalid choice: 'toys'"),
+        (("run", "x.py", "--port", "99999"), "argument --port: must be a number from 0 to 65535, not '99999'"),
+        (("run", "x.py", "--port", "web"), "argument --port: must be a number from 0 to 65535, not 'web'"),
+        (("install", "x.py", "--to", "cursor", "--name", ""), "--name: must be one or more printable characters"),
+        (("install", "x.py", "--to", "cursor", "--name", "a\x1b[2J"), "must be one or more printable characters"),
+        (("listen", "x", "--count", "many"), "must be 1 or more, not 'many'"),
         (("listen", "x", "--count", "0"), "must be 1 or more, not '0'"),
     ],
 )
@@ -291,7 +346,12 @@ def test_a_command_line_that_makes_no_sense_is_explained(run: Run, words: tuple[
     done = run(*words)
     assert done.status == 2
     assert message in done.err
-    assert "usage: trio-mcp" in done.err + done.out
+    if words:
+        assert done.err.startswith("trio-mcp: ")
+        assert done.err.endswith(" --help\n")
+        assert done.err.count("\n") == 1
+    else:
+        assert done.out.startswith("usage: trio-mcp")
 
 
 def test_help_and_version(run: Run) -> None:

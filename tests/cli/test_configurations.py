@@ -84,8 +84,25 @@ def test_everything_else_stays(run: Run) -> None:
     assert after["mcpServers"]["shop"]["args"][-1] == f"{SHOP.resolve()}:server"
     assert '\n\t"theme"' in real.read_text()
     assert stat.S_IMODE(real.stat().st_mode) == 0o644
-    assert [path.name for path in real.parent.iterdir()] == ["cursor.json"]
+    assert sorted(path.name for path in real.parent.iterdir()) == ["cursor.json", "cursor.json.bak"]
+    assert json.loads((real.parent / "cursor.json.bak").read_text()) == BEFORE
+    assert "url" not in after["mcpServers"]["shop"]
     assert "hush" not in done.err
+
+
+def test_an_entry_keeps_what_is_not_mentioned(run: Run) -> None:
+    """Its variables above all; those that are given count."""
+    path = home() / ".cursor" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"mcpServers": {"shop": {"command": "x", "env": {"KEY": "hush"}, "note": 1}}}))
+    path.chmod(0o600)
+    assert run("install", SHOP, "--to", "cursor", "--yes").status == 0
+    done = run("install", SHOP, "--to", "cursor", "--yes", "--env", "LEVEL=5")
+    assert (done.status, "hush" in done.err) == (0, False)
+    entry = json.loads(path.read_text())["mcpServers"]["shop"]
+    assert (entry["env"], entry["note"]) == ({"KEY": "hush", "LEVEL": "5"}, 1)
+    assert entry["args"][-1] == str(SHOP.resolve())
+    assert stat.S_IMODE(path.with_name("mcp.json.bak").stat().st_mode) == 0o600
 
 
 def test_nothing_is_written_without_a_yes(run: Run) -> None:
@@ -100,7 +117,10 @@ def test_nothing_is_written_without_a_yes(run: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{\n  // mine\n  "mcpServers": {}\n}', "If it has comments, writing it would lose them. Add this to"),
+        (
+            '{\n  // mine\n  "mcpServers": {}\n}',
+            "If it has comments, writing it would lose them; add this yourself",
+        ),
         ("[]", "must hold a JSON object"),
         ('{"mcpServers": []}', "must hold a JSON object, and 'mcpServers' in it another"),
     ],

@@ -84,7 +84,7 @@ def test_an_address_that_is_taken_is_said(run: Run) -> None:
             check=False,
         )
     assert done.returncode == 4
-    assert "cannot be served over streamable-http: " in done.stderr
+    assert f"cannot be served over streamable-http (port {port}): " in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -140,7 +140,7 @@ def test_a_file_finds_its_neighbours_and_hides_no_module(run: Run) -> None:
     )
     done = run("discover", "json.py")
     assert (done.status, "next door" in done.out) == (0, True)
-    assert done.err == "not the protocol\n"
+    assert done.err == "| not the protocol\n"
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,11 @@ def test_a_file_finds_its_neighbours_and_hides_no_module(run: Run) -> None:
     [
         (("--transport", "pigeon"), "invalid choice: 'pigeon'"),
         (("--transport", "streamable-http", "--path", "no-slash"), "must be a path that begins with a slash"),
+        (("--port", "80"), "--port does not go with --transport stdio"),
+        (("--transport", "tcp", "--port", "0", "--path", "/x"), "--path does not go with --transport tcp"),
+        (("--transport", "unix", "--host", "::1"), "--host does not go with --transport unix"),
+        (("--transport", "unix"), "--transport unix needs the --path of the socket"),
+        (("--transport", "tcp", "--host", "a" * 64), "is no name of a host: "),
         (("--reload",), "--reload needs a --transport over which clients come again"),
     ],
 )

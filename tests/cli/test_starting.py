@@ -69,3 +69,20 @@ def test_every_command_is_documented() -> None:
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     for name in COMMANDS:
         assert f"trio-mcp {name} " in page
+
+
+def test_ctrl_c_during_the_first_imports_has_no_traceback() -> None:
+    """Somebody who has mistyped something is quicker than Python."""
+    script = (
+        "import runpy, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'argparse':\n            raise KeyboardInterrupt\n"
+        "sys.modules.pop('argparse', None)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "runpy.run_module('trio_mcp', run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False, env=unmeasured()
+    )
+    assert (done.returncode, done.stderr) == (130, "")

@@ -173,3 +173,21 @@ def test_what_may_be_secret_in_a_url_is_not_repeated(run: Run) -> None:
     assert done.status == 4
     assert "cannot connect to http://127.0.0.1:9/mcp?…: " in done.err
     assert "hush" not in done.err
+
+
+def test_what_a_process_writes_is_marked(run: Run, tmp_path: Path) -> None:
+    """It is another program's, however it begins."""
+    script = "import sys; print('trio-mcp: your token has expired', file=sys.stderr); sys.exit(3)"
+    done = run("ping", "--", sys.executable, "-c", script)
+    assert done.status == 4
+    assert done.err.startswith("| trio-mcp: your token has expired\n")
+    assert [line for line in done.err.splitlines() if line.startswith("trio-mcp: your")] == []
+
+
+def test_a_configuration_that_is_named_is_used(run: Run) -> None:
+    """If it is missing, that is said; and with what is no name it makes no sense."""
+    missing = run("ping", "live", "--config", "nowhere.json")
+    assert (missing.status, missing.err) == (2, "trio-mcp: there is no file nowhere.json (--config)\n")
+    for words in ((str(SHOP),), ("http://127.0.0.1:9/mcp",)):
+        done = run("ping", *words, "--config", "nowhere.json")
+        assert (done.status, "--config is for servers that are given by a name" in done.err) == (2, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -116,7 +117,7 @@ def test_a_signal_cancels_the_call_and_leaves_nothing_behind(
         assert process.stdout is not None
         begun = ""
         for line in process.stderr:
-            if line.startswith("begun in "):
+            if line.startswith("| begun in "):
                 begun = line
             if begun and "notifications/progress" in line:  # they come through two pipes, in any order
                 break
@@ -124,8 +125,8 @@ def test_a_signal_cancels_the_call_and_leaves_nothing_behind(
         rest = process.stderr.read()
         assert process.stdout.read() == ""
         assert process.wait(ENOUGH) == status
-    server = int(begun.removeprefix("begun in "))
-    assert f"cancelled in {server}\n" in rest
+    server = int(begun.removeprefix("| begun in "))
+    assert f"| cancelled in {server}\n" in rest
     assert "Traceback" not in rest
     with pytest.raises(ProcessLookupError):
         os.kill(server, 0)
@@ -171,10 +172,11 @@ def test_changes_are_shown_as_they_happen(shop: str, era: str, output: str) -> N
         assert told == ["shop://hours has changed", "the list of tools has changed"]
 
 
-def test_log_messages_are_notes(shop: str) -> None:
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_log_messages_are_notes(shop: str, era: str) -> None:
     """Harmless, and not among the output."""
     done = subprocess.run(
-        [*COMMAND, "call", shop, "renovate", "--era", "legacy"],
+        [*COMMAND, "call", shop, "renovate", "--era", era],
         capture_output=True,
         text=True,
         timeout=ENOUGH,
@@ -202,7 +204,7 @@ def test_ctrl_c_while_connecting_ends_at_once() -> None:
     silent = [sys.executable, "-c", "import sys; print('here', file=sys.stderr, flush=True); sys.stdin.read()"]
     with subprocess.Popen([*COMMAND, "ping", "--", *silent], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        assert process.stderr.readline() == "here\n"
+        assert process.stderr.readline() == "| here\n"
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == ""
         assert process.wait(ENOUGH) == 130
@@ -262,3 +264,52 @@ def test_install_asks_at_the_terminal(tmp_path: Path) -> None:
         terminal.type("y\n")
         assert terminal.wait() == 0
     assert "shop" in (tmp_path / ".cursor" / "mcp.json").read_text()
+
+
+@pytest.mark.parametrize("how", ["--timeout", "SIGINT"])
+def test_an_output_that_nobody_reads_does_not_hold_the_command(shop: str, how: str) -> None:
+    """Deadlines and signals hold while a pipe is full."""
+    words = ["call", shop, "much", *(["--timeout", "2"] if how == "--timeout" else [])]
+    with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"x"  # it writes, and the rest does not fit into the pipe
+        if how == "SIGINT":
+            process.send_signal(signal.SIGINT)
+        assert process.wait(ENOUGH) == (130 if how == "SIGINT" else 5)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no file that is always full")
+@pytest.mark.parametrize(
+    "words", [("list", str(SHOP)), ("--help",), ("call", "--help"), ("--version",), ("config", "--json")]
+)
+def test_an_output_that_is_full_is_said(words: tuple[str, ...]) -> None:
+    """In one line, with a status of its own."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=ENOUGH, check=False
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (74, 1)
+    assert done.stderr.startswith("trio-mcp: standard output cannot be written: ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX closes streams")
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        (f"list {SHOP} >&-", 74, "there is no standard output"),
+        ("--help >&-", 74, "there is no standard output"),
+        (f"call {SHOP} add --json - <&-", 2, "--json - reads standard input, and there is none"),
+        (f"run {SHOP} <&-", 74, "a server over stdio needs a standard input, and there is none"),
+        (f"bridge stdio {SHOP} >&-", 74, "a server over stdio needs a standard output, and there is none"),
+    ],
+)
+def test_a_standard_stream_that_is_missing_is_said(command: str, status: int, message: str) -> None:
+    """In one line, and with no traceback."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"exec {shlex.join(COMMAND)} {command}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=ENOUGH,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (status, f"trio-mcp: {message}\n")

@@ -216,16 +216,17 @@ class BreakingChannel(ScriptedChannel):
     """Fails as Trio's own streams do, in the one direction or the other."""
 
     broken: str = ""
+    text: tuple[str, ...] = ("the wire is cut",)
 
     async def send(self, messages: Any) -> None:
         await super().send(messages)
         if self.broken == "send":
-            raise trio.BrokenResourceError("the wire is cut")
+            raise trio.BrokenResourceError(*self.text)
 
     async def receive(self) -> Any:
         received = await super().receive()
         if self.broken == "receive":
-            raise trio.BrokenResourceError("the wire is cut")
+            raise trio.BrokenResourceError(*self.text)
         return received
 
 
@@ -237,6 +238,16 @@ async def test_a_channel_may_fail_as_streams_do(direction: str, autojump_clock: 
         channel.broken = direction
         lost = await wait_lost(lambda: client.request("x/y"))
         assert lost.reason == "the channel to the scripted peer failed: the wire is cut"
+
+
+async def test_an_error_without_a_text_is_named(autojump_clock: trio.testing.MockClock) -> None:
+    """By its type: most errors of streams have none."""
+    channel = BreakingChannel(modern_server(lambda message: answer(message, {}) if "id" in message else None))
+    channel.text = ()
+    async with open_client(channel, revision="2026-07-28") as client:
+        channel.broken = "send"
+        lost = await wait_lost(lambda: client.request("x/y"))
+        assert lost.reason == "the channel to the scripted peer failed: BrokenResourceError"
 
 
 async def test_an_answer_that_is_too_large_fails_its_call_whatever_is_in_it() -> None:

@@ -7,7 +7,7 @@ import traceback
 import pytest
 from inside_http import HttpRequest, open_http_client, parse_target
 
-from trio_mcp import ConnectionLost, HttpServerParameters, HttpSettings
+from trio_mcp import ConnectionLost, HttpServerParameters, HttpSettings, open_client
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_unix_socket_is_found_by_its_path() -> None:
         "http://exa mple.com/", "http://example.com/a b", "http://example.com/\r\nX: y", "http://example.com\\@evil/",
         "http://[::1/", "http://[::g]/", "http://[127.0.0.1]/", "http://ex%61mple.com/", "http://a..b/",
         "http://" + "a" * 64 + "ü.example/", "http://" + "a." * 130 + "b/", "http+unix:///mcp", "http+unix://%00/",
-        "http://例え。..テスト/",
+        "http://例え。..テスト/", "http://" + "a" * 64 + "/mcp", "http://a." + "b" * 64 + ".c/", "http://a/\ud800",
     ],
 )  # fmt: skip
 def test_a_url_that_cannot_be_asked_is_refused(url: str) -> None:
@@ -144,3 +144,42 @@ def test_a_reference_that_is_no_url_is_refused() -> None:
     for reference in ("http://user@example.com/", "javascript:x", "http://[::/"):
         with pytest.raises(ValueError, match=r"\S"):
             parse_target("http://example.com/").join(reference)
+
+
+@pytest.mark.parametrize("scheme", ["http", "wss", "tcp", "TLS"])
+async def test_a_host_that_no_name_can_have_is_named(scheme: str) -> None:
+    """Before anybody is asked for its address; and what was given is quoted, not what it is read as."""
+    url = f"{scheme}://{'a' * 64}.example:8000"
+    with pytest.raises(ValueError, match="at most 63 characters, not 64") as caught:
+        async with open_client(url):
+            pass
+    assert url in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["unix:///\ud800", "http+unix://%2Fa/\ud800", "tcp://\ud800:80", "ws://a/\ud800"])
+async def test_half_a_character_is_in_no_url(url: str) -> None:
+    """What cannot be written in UTF-8 is told by the error that all other URLs have."""
+    with pytest.raises(ValueError, match=r"ud800") as caught:
+        async with open_client(url):
+            pass
+    assert not isinstance(caught.value, UnicodeError)
+
+
+@pytest.mark.parametrize(
+    "url", ["TCP://127.0.0.1:9", "UNIX:///nowhere/a.sock", "WS://127.0.0.1:9/", "HTTP://127.0.0.1:9/"]
+)
+async def test_capitals_do_not_matter_in_schemes(url: str) -> None:
+    """RFC 3986, section 3.1."""
+    with pytest.raises(ConnectionLost):
+        async with open_client(url):
+            pass
+
+
+async def test_an_unknown_scheme_is_told_with_all_that_are_known() -> None:
+    """And of a long URL only the beginning is quoted."""
+    with pytest.raises(
+        ValueError, match=r"http, https, http\+unix, ws, wss, ws\+unix, tcp, tls or unix"
+    ) as caught:
+        async with open_client("gopher://example.com/" + "x" * 5_000):
+            pass
+    assert len(str(caught.value)) < 1_000

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import json
 import runpy
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import trio
 
-from trio_mcp import Channel, Incoming, Outgoing, Received, StreamChannel, memory_channel_pair
+from trio_mcp import (
+    Channel,
+    ConnectionLost,
+    Incoming,
+    Notification,
+    Outgoing,
+    Received,
+    StreamChannel,
+    memory_channel_pair,
+)
 from trio_mcp.testing import ChannelTests
 
 FramedChannel: Final[Any] = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "framed_channel.py"))[
@@ -164,6 +174,57 @@ class DeliversOneOfMany(Faulty):
         ]
 
 
+class LeaksErrors(Faulty):
+    """The errors of its stream are not those of a channel."""
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        try:
+            await self.inner.send(messages)
+        except ConnectionLost as error:
+            raise trio.BrokenResourceError from error
+
+
+class SaysNothingOfTheEnd(Faulty):
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        with suppress(ConnectionLost):
+            await self.inner.send(messages)
+
+
+class SwallowsCancellation(Faulty):
+    async def receive(self) -> Sequence[Received]:
+        try:
+            return await self.inner.receive()
+        except trio.Cancelled:  # noqa: ASYNC103 - the fault
+            return []  # noqa: ASYNC104
+
+
+class TakesItsOwnEndForTheOthers(Faulty):
+    async def receive(self) -> Sequence[Received]:
+        try:
+            return await self.inner.receive()
+        except trio.ClosedResourceError:
+            raise trio.EndOfChannel from None
+
+
+class CancelsTwice(Faulty):
+    """By itself, and by what it returns."""
+
+    def __init__(self, inner: Channel) -> None:
+        super().__init__(inner)
+        self.also: list[Outgoing] = []
+
+    def give_up(self, request_id: Any, reason: str | None) -> Notification | None:
+        notification = super().give_up(request_id, reason)
+        assert notification is not None
+        message = {"jsonrpc": "2.0", "method": notification.method, "params": notification.params}
+        self.also.append(Outgoing(json.dumps(message).encode()))
+        return notification
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        also, self.also = self.also, []
+        await self.inner.send([*messages, *also])
+
+
 FAULTS: Final[Sequence[tuple[Callable[[Channel], Channel], str]]] = (
     (LosesOne, "test_messages_arrive_in_order"),
     (Repeats, "test_messages_arrive_in_order"),
@@ -180,6 +241,11 @@ FAULTS: Final[Sequence[tuple[Callable[[Channel], Channel], str]]] = (
     (DeliversOneOfMany, "test_progress_arrives_in_order_and_before_the_answer"),
     (CancelsNothing, "test_a_caller_that_gives_up_cancels_the_handler_once"),
     (EndsInSilence, "test_a_lost_connection_fails_every_call"),
+    (LeaksErrors, "test_sending_to_a_side_that_has_gone_fails"),
+    (SaysNothingOfTheEnd, "test_sending_to_a_side_that_has_gone_fails"),
+    (SwallowsCancellation, "test_a_cancelled_receive_is_cancelled"),
+    (TakesItsOwnEndForTheOthers, "test_closing_wakes_who_receives"),
+    (CancelsTwice, "test_giving_up_notifies_at_most_once"),
 )
 
 

@@ -23,8 +23,9 @@ from .._channel import Received
 from .._core._framing import OversizedLine
 from .._core._reconnect import RestartPolicy, as_policy, check_policy
 from .._errors import ConnectionLost, RemoteProtocolError
-from .._http._target import bracketed, parse_target, shown_url
+from .._http._target import bracketed, check_host_length, parse_target, shown_url
 from .._limits import Limits, check_whole
+from .._printable import shown
 from .._trio import reason_of
 from ._stream import StreamChannel
 
@@ -43,7 +44,9 @@ def _check_host(_instance: object, _attribute: attrs.Attribute[Any], value: obje
     if not isinstance(value, str):
         raise TypeError(f"host must be a string, not {type(value).__name__}")
     if not _HOST.fullmatch(value):
-        raise ValueError(f"host must be a name or an address without brackets, not {value!r}")
+        raise ValueError(f"host must be a name or an address without brackets, not {shown(value)}")
+    if ":" not in value and value.isascii():
+        check_host_length(value)
 
 
 def _check_port(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
@@ -58,7 +61,11 @@ def _check_tls(_instance: object, _attribute: attrs.Attribute[Any], value: objec
 
 def _check_path(_instance: object, _attribute: attrs.Attribute[Any], value: str) -> None:
     if not value or "\0" in value:
-        raise ValueError(f"path must be that of a Unix socket, not {value!r}")
+        raise ValueError(f"path must be that of a Unix socket, not {shown(value)}")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        raise ValueError(f"path must be one that a file can have, not {shown(value)}") from None
 
 
 def _path(path: str | os.PathLike[str]) -> str:
@@ -118,7 +125,7 @@ class UnixServerParameters:
     @property
     def url(self) -> str:
         """Its URL."""
-        return f"unix://{quote(str(Path(self.path).absolute()))}"
+        return f"unix://{quote(os.fsencode(Path(self.path).absolute()))}"
 
 
 SocketServerParameters: TypeAlias = TcpServerParameters | UnixServerParameters
@@ -131,13 +138,14 @@ def parse_socket_url(url: str) -> SocketServerParameters:
         ValueError: It is malformed, or has more than that in it.
     """
     scheme, _, rest = url.partition("://")
+    scheme = scheme.lower()
     if scheme == "unix":
         parts = urlsplit(url)
         path = unquote(parts.path)
         if parts.netloc or parts.query or parts.fragment or not path.startswith("/") or "\0" in path:
             raise ValueError(f"the URL of a Unix socket is like unix:///run/mcp.sock, not {shown_url(url)!r}")
         return UnixServerParameters(path)
-    target = parse_target(f"http://{rest}")
+    target = parse_target(f"http://{rest}", given=url)
     if urlsplit(f"http://{rest}").port is None or target.path != "/" or "?" in rest or "#" in rest:
         raise ValueError(f"the URL of a socket is like {scheme}://example.com:8000, not {shown_url(url)!r}")
     return TcpServerParameters(target.host, target.port, tls=scheme == "tls")
@@ -184,7 +192,7 @@ async def open_socket(parameters: SocketServerParameters, limits: Limits) -> Asy
     url = parameters.url
     try:
         stream = await _connect(parameters)
-    except (OSError, RuntimeError) as error:  # Trio raises `RuntimeError` where there are no Unix sockets
+    except (OSError, RuntimeError, UnicodeError) as error:  # Trio: `RuntimeError` where there are no Unix sockets
         raise ConnectionLost(f"could not connect to {url}: {reason_of(error)}") from error
     except trio.BrokenResourceError as error:
         cause = error.__cause__ or error

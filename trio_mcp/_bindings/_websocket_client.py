@@ -51,7 +51,7 @@ def _target(url: str) -> HttpTarget:
     scheme, mark, rest = url.partition("://")
     if not mark or scheme.lower() not in SCHEMES:
         raise ValueError(f"the scheme of a WebSocket's URL must be {', '.join(SCHEMES)}: {shown_url(url)!r}")
-    return parse_target(f"http{scheme.lower()[2:]}://{rest}")
+    return parse_target(f"http{scheme.lower()[2:]}://{rest}", given=url)
 
 
 def _check_url(_instance: object, _attribute: object, value: Any) -> None:

@@ -199,7 +199,10 @@ def read_object(text: str, source: str) -> dict[str, Any]:
     Raises:
         Failure: It is not an object.
     """
-    value = _json(text)
+    try:
+        value: object = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise Failure(Exit.USAGE, f"{source} must be a JSON object: {error}") from None
     if not is_object(value):
         raise Failure(Exit.USAGE, f"{source} must be a JSON object")
     return value

@@ -20,7 +20,7 @@ from .._server._server import serve_stdio
 from ._console import Console
 from ._frames import open_frame_log
 from ._login import with_login
-from ._parser import Exit, Failure, Options
+from ._parser import Exit, Failure, Options, check_standard_streams
 from ._targets import ServedFile, target_of
 
 STDIO: Final = "stdio"
@@ -45,7 +45,9 @@ def bridge(options: Options) -> int:
         SystemExit: See `run_until_signal`.
     """
     serve = _listener(options)
-    if options.listener != STDIO:
+    if options.listener == STDIO:
+        check_standard_streams()
+    else:
         logging.basicConfig(level=logging.INFO, format="%(message)s")  # where it can be reached is logged
     try:
         run_until_signal(partial(_serve, options, serve))
@@ -56,7 +58,7 @@ def bridge(options: Options) -> int:
 
 async def _serve(options: Options, serve: Serve, *, shutdown: Shutdown) -> None:
     console = Console()
-    target, label = await target_of(options, stderr=console.note)
+    target, label = await target_of(options, stderr=console.quote_line)
     if options.auth:
         target = with_login(target, label, options)
     with open_frame_log(console, is_wire=options.wire, record=options.record) as on_frame:

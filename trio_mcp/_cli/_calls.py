@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import trio
 
@@ -57,13 +58,14 @@ async def call(client: Client, options: Options, console: Console) -> int:
     result = await client.call_tool(options.name, arguments, on_progress=console.progress)
     console.end_progress()
     if options.raw:
-        console.say_json(to_wire(result, client.revision), is_raw=True)
+        await console.say_json(to_wire(result, client.revision), is_raw=True)
     elif result.is_error:
-        console.note("\n".join(_shown_content(result.content)) or "the tool has failed, and does not say why")
+        why = "\n".join(_shown_content(result.content))
+        console.quote("the tool has failed: ", why or "it does not say why")
     elif result.structured_content is not ABSENT:
-        console.say_json(_unwrapped(result.structured_content, client.revision))
+        await console.say_json(_unwrapped(result.structured_content, client.revision))
     else:
-        console.say(*_shown_content(result.content))
+        await console.say(*_shown_content(result.content))
     return Exit.FAILED if result.is_error else Exit.DONE
 
 
@@ -78,8 +80,14 @@ async def _given_json(text: str) -> str:
     await trio.lowlevel.checkpoint()
     if text != "-":
         return text
-    # A thread that still reads is gone with the process. Past `sys.stdin`, whose lock Python would wait for.
-    data = await trio.to_thread.run_sync(_read_all, sys.stdin.fileno(), abandon_on_cancel=True)
+    stdin: TextIO | None = sys.stdin
+    if stdin is None:
+        raise Failure(Exit.USAGE, "--json - reads standard input, and there is none")
+    try:
+        # A thread that still reads is gone with the process. Past `sys.stdin`, whose lock Python would wait for.
+        data = await trio.to_thread.run_sync(_read_all, stdin.fileno(), abandon_on_cancel=True)
+    except OSError as error:
+        raise Failure(Exit.USAGE, f"standard input cannot be read: {error.strerror}") from None
     return data.decode(errors="replace")
 
 
@@ -121,14 +129,14 @@ async def read(client: Client, options: Options, console: Console) -> int:
     if options.output is not None:
         await _write(options.output, b"".join(map(_bytes_of, result.contents)), console)
     elif options.json or options.raw:
-        console.say_json(to_wire(result, client.revision), is_raw=options.raw)
+        await console.say_json(to_wire(result, client.revision), is_raw=options.raw)
     else:
         for contents in result.contents:
             if isinstance(contents, TextResourceContents):
-                console.say(contents.text.removesuffix("\n"))
+                await console.say(contents.text.removesuffix("\n"))
             else:
                 size = _size(contents.blob)
-                console.say(
+                await console.say(
                     f"[{contents.uri}: {contents.mime_type or 'bytes'}, {size}; --output FILE writes them]"
                 )
     return Exit.DONE
@@ -161,10 +169,10 @@ async def prompt(client: Client, options: Options, console: Console) -> int:
     result = await client.get_prompt(options.name, arguments, on_progress=console.progress)
     console.end_progress()
     if options.json or options.raw:
-        console.say_json(to_wire(result, client.revision), is_raw=options.raw)
+        await console.say_json(to_wire(result, client.revision), is_raw=options.raw)
         return Exit.DONE
     for number, message in enumerate(result.messages):
-        console.say(*([""] if number else []), f"{message.role}:", *_shown_content([message.content]))
+        await console.say(*([""] if number else []), f"{message.role}:", *_shown_content([message.content]))
     return Exit.DONE
 
 
@@ -176,7 +184,7 @@ async def ping(client: Client, options: Options, console: Console) -> int:
     took = trio.current_time() - begin
     info = client.server_info
     name = "the server" if info is None else shown_line(f"{info.name} {info.version}".strip())
-    console.say(f"{name} has answered in {took * 1000:.1f} ms")
+    await console.say(f"{name} has answered in {took * 1000:.1f} ms")
     return Exit.DONE
 
 
@@ -198,14 +206,25 @@ async def listen(client: Client, options: Options, console: Console) -> int:
         resources_list_changed="resources" in kinds,
         resources=uris,
     ) as events:
-        what = ", ".join([*sorted(kinds), *uris])
-        console.note(f"listening to {what}; Ctrl+C ends it")
+        agreed = events.acknowledged
+        lists = {
+            "tools": agreed.tools_list_changed,
+            "prompts": agreed.prompts_list_changed,
+            "resources": agreed.resources_list_changed,
+        }
+        wanted = [*sorted(kinds), *uris]
+        heard = [word for word in wanted if lists.get(word) or word in (agreed.resource_subscriptions or ())]
+        if not heard:
+            raise Failure(Exit.PROTOCOL, f"the server notifies of no changes of {', '.join(wanted)}")
+        if len(heard) < len(wanted):
+            console.note(f"the server notifies of no changes of {', '.join(w for w in wanted if w not in heard)}")
+        console.note(f"listening to {', '.join(heard)}; Ctrl+C ends it")
         async for event in events:
             text, plain = _told(event)
             if options.json or options.raw:
-                console.say_json(plain, is_raw=True)  # a line for each
+                await console.say_json(plain, is_raw=True)  # a line for each
             else:
-                console.say(text)
+                await console.say(text)
             left = None if left is None else left - 1
             if left == 0:
                 break

@@ -94,6 +94,8 @@ async def configured(name: str, config: str | None, *, stderr: Callable[[str], o
         Failure: No file has it, or what a file says of it cannot be used.
     """
     await trio.lowlevel.checkpoint()
+    if config is not None and not await trio.Path(config).exists():
+        raise Failure(Exit.USAGE, f"there is no file {config} (--config)")
     known: list[str] = []
     for path, servers in configurations(config):
         if name in servers:

@@ -14,14 +14,22 @@ import trio
 from .._absent import ABSENT
 from .._client._client import Client
 from .._client._open import ClientOptions, Era, Target, open_client
-from .._errors import AuthorizationFailed, AuthorizationRefused, ConnectionLost, ProtocolError, RequestError
+from .._errors import (
+    AuthorizationFailed,
+    AuthorizationRefused,
+    ConnectionLost,
+    HttpStatusError,
+    ProtocolError,
+    RequestError,
+)
+from .._printable import printable
 from .._trio import open_hidden_nursery
-from ..types import LoggingMessageNotificationParams
+from ..types import LoggingLevel, LoggingMessageNotificationParams
 from . import _calls, _login, _offers
 from ._console import Console
 from ._frames import open_frame_log
 from ._layout import json_text, shown_line
-from ._parser import Exit, Failure, Options
+from ._parser import LOG_LEVELS, LOGGING, Exit, Failure, Options
 from ._questions import Questioner
 from ._targets import ServedFile, reached, target_of
 
@@ -41,6 +49,9 @@ WORKS: Final[Mapping[str, Work]] = MappingProxyType(
         "login": _login.log_in,
     }
 )
+
+LOG_LEVEL: Final = "info"
+"""The least severity of the log messages that are shown by default: what authors of servers tell users."""
 
 _ENDING: Final = tuple(
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__
@@ -66,22 +77,24 @@ def converse(name: str, options: Options) -> int:
 async def _converse(name: str, options: Options) -> int:
     console = Console()
     interruption = _Interruption()
-    target, label = await target_of(options, stderr=console.note)
+    target, label = await target_of(options, stderr=console.quote_line)
     if options.auth or name == "login":
         target = _login.with_login(target, label, options)
     with open_frame_log(console, is_wire=options.wire, record=options.record) as on_frame:
         client_options: ClientOptions = {
             "era": cast("Era", options.era),
             "on_frame": on_frame,
-            "on_log": partial(_show_log, console),
+            "on_log": partial(_show_log, console, _severity(options.log_level or LOG_LEVEL)),
             "on_elicit": Questioner(console, label),
             "elicit_modes": ("form", "url"),
         }
         async with open_hidden_nursery() as nursery:
             await nursery.start(interruption.watch)
 
-            def work(client: Client) -> Awaitable[int]:
-                return WORKS[name](client, options, console)
+            async def work(client: Client) -> int:
+                if name in LOGGING:
+                    await _ask_for_logs(client, options.log_level)
+                return await WORKS[name](client, options, console)
 
             try:
                 status = await _connected(target, client_options, label, options.timeout, work, interruption)
@@ -149,9 +162,20 @@ def _failure(error: Exception, label: str, *, is_connected: bool) -> Failure:
         case RequestError() if not is_connected:
             return Failure(Exit.UNREACHABLE, f"cannot connect to {label}: {error}")
         case RequestError():
-            return Failure(Exit.PROTOCOL, f"the server answers with an error: {error}")
+            return Failure(Exit.PROTOCOL, f"the server answers with an error: {_told(error)}")
         case _:
             return Failure(Exit.PROTOCOL, str(error))
+
+
+def _told(error: RequestError) -> str:
+    """Return an error in words, with its data as JSON."""
+    if error.data is ABSENT or isinstance(error, HttpStatusError):
+        return str(error)
+    try:
+        data = json_text(error.data, indent=None)
+    except (TypeError, ValueError, RecursionError):
+        return str(error)
+    return f"{printable(error.message)} [{error.code}] {printable(data)}"
 
 
 @final
@@ -177,8 +201,27 @@ class _Interruption:
                     self.scopes.pop().cancel(reason=f"{signal.Signals(number).name} has come")
 
 
-def _show_log(console: Console, message: LoggingMessageNotificationParams) -> None:
+async def _ask_for_logs(client: Client, level: str | None) -> None:
+    """Ask for log messages: without that, servers of the modern era send none, and others what they like."""
+    declared = client.server_capabilities
+    if level == "none" or (declared is not None and declared.logging is None):
+        await trio.lowlevel.checkpoint()
+        return
+    try:
+        await client.set_log_level(cast("LoggingLevel", level or LOG_LEVEL))
+    except RequestError:
+        if level is not None:  # else nobody has asked for it, and the command works without
+            raise
+
+
+def _severity(level: str) -> int:
+    return LOG_LEVELS.index(level)
+
+
+def _show_log(console: Console, least: int, message: LoggingMessageNotificationParams) -> None:
+    if _severity(message.level) < least:  # a server may send more than it was asked for
+        return
     data: Any = "" if message.data is ABSENT else message.data
     text = data if isinstance(data, str) else json_text(data, indent=None)
     source = f" {shown_line(message.logger)}" if message.logger else ""
-    console.note(f"[{message.level}{source}] {text}")
+    console.quote(f"[{message.level}{source}] ", text)

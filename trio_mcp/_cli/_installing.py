@@ -7,10 +7,10 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from .._codec._json import is_object
 from ._configured import places, read_json, servers_in
@@ -20,11 +20,15 @@ from ._layout import columns, json_text
 from ._parser import Exit, Failure, Options
 from ._serving import load_server, split_file
 
+_OF_URLS: Final = frozenset({"url", "httpUrl", "serverUrl", "headers", "type"})
+"""Members of the entry of a server at a URL, which a server that is started cannot keep."""
+
 
 def install(options: Options) -> int:
     """Add a server to a host's configuration, after the user has seen what is written and has agreed.
 
-    Everything else in the file stays. The file is replaced as a whole, so no host ever reads half of it.
+    Everything else in the file stays, and of an entry of the same name what is not mentioned.
+    The file is replaced as a whole, so no host ever reads half of it. A copy is kept.
 
     Raises:
         Failure: There is no such server; or the file is not plain JSON, cannot be written, or has changed
@@ -42,25 +46,37 @@ def install(options: Options) -> int:
     try:
         value: Any = json.loads(before) if before.strip() else {}
     except ValueError as error:
-        raise Failure(
-            Exit.USAGE,
-            f"{path} is not plain JSON: {error}. If it has comments, writing it would lose them. Add this to "
-            f"{host.member!r} yourself:\n{json_text({name: entry})}",
-        ) from None
+        console.note(f"to be added to {host.member!r} in {path}:\n{json_text({name: entry})}")
+        loss = "If it has comments, writing it would lose them; add this yourself"
+        raise Failure(Exit.USAGE, f"{path} is not plain JSON: {error}. {loss}") from None
     if not is_object(value) or not is_object(value.setdefault(host.member, {})):
         raise Failure(Exit.USAGE, f"{path} must hold a JSON object, and {host.member!r} in it another")
     servers = value[host.member]
     console.note(f"{host.title}: {'change' if before else 'make'} {path}")
+    seen = entry
     if name in servers and is_object(servers[name]):
-        console.note(f"replace {json_text({name: without_secrets(servers[name])})}\nby")
-    console.note(json_text({name: entry}))
+        old = servers[name]
+        console.note(f"replace {json_text({name: without_secrets(old)})}\nby")
+        entry, seen = _merged(old, entry), _merged(without_secrets(old), entry)
+    console.note(json_text({name: seen}))
     if not options.yes and not _agrees(console):
         console.note("nothing was written")
         return Exit.FAILED
     servers[name] = entry
+    if before:
+        console.note(f"as it was, it is in {_keep(path, before)}")
     _replace(path, before, json.dumps(value, indent=_indent_of(before), ensure_ascii=False) + "\n")
     console.note(f"written; start {host.title} again to use it" if host.title != "mcp.json" else "written")
     return Exit.DONE
+
+
+def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry that keeps of an old one what the new one does not mention, such as its variables."""
+    kept = {name: value for name, value in old.items() if name not in _OF_URLS}
+    if is_object(kept.get("env")):
+        kept["env"] = {**kept["env"], **new.get("env", {})}
+        new = {name: value for name, value in new.items() if name != "env"}
+    return {**kept, **new}
 
 
 def _place(options: Options, host: Host) -> Path:
@@ -103,6 +119,14 @@ def _agrees(console: Console) -> bool:
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
+def _keep(path: Path, text: str) -> Path:
+    """Write what is in a file to one beside it, with ``.bak`` behind its name, and return that."""
+    path = path.resolve()
+    copy = path.with_name(f"{path.name}.bak")
+    _write(copy, text, like=path)
+    return copy
+
+
 def _replace(path: Path, before: str, after: str) -> None:
     """Replace a file, or the one that it is a link to, at once.
 
@@ -110,19 +134,24 @@ def _replace(path: Path, before: str, after: str) -> None:
         Failure: It cannot be written, or has changed since it was read.
     """
     path = path.resolve()
+    if _read(path) != before:
+        raise Failure(Exit.USAGE, f"{path} was changed by somebody else meanwhile; try again")
+    _write(path, after, like=path)
+
+
+def _write(path: Path, text: str, *, like: Path) -> None:
+    """Write a file at once, with the mode of another one."""
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # As all that may hold secrets: for its owner alone, unless it was otherwise.
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(after)
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileNotFoundError):
-            Path(temporary).chmod(path.stat().st_mode & 0o7777)
-        if _read(path) != before:
-            raise Failure(Exit.USAGE, f"{path} was changed by somebody else meanwhile; try again")
+            Path(temporary).chmod(like.stat().st_mode & 0o7777)
         Path(temporary).replace(path)
         temporary = None
     except OSError as error:
@@ -149,14 +178,14 @@ def config(options: Options) -> int:
         if servers or options.config is not None:
             found.append({"for": title, "path": str(path), "servers": servers})
     if options.json:
-        console.say_json(found)
+        console.say_json_sync(found)
         return Exit.DONE
     if not found:
         console.note("no server is configured in any of the known places")
     for number, each in enumerate(found):
-        console.say(*([""] if number else []), f"{each['for']}: {each['path']}")
+        console.say_sync(*([""] if number else []), f"{each['for']}: {each['path']}")
         rows = ((name, _in_words(entry)) for name, entry in each["servers"].items())
-        console.say(*columns(rows, console.width, folded=False))
+        console.say_sync(*columns(rows, console.width, folded=False))
     return Exit.DONE
 
 

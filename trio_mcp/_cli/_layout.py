@@ -21,6 +21,9 @@ MIN_WIDTH: Final = 40
 MAX_WIDTH: Final = 120
 """Wider lines are hard to read."""
 
+MARK: Final = "| "
+"""Begins each line on standard error that is a server's and does not follow words of this program."""
+
 EXACT: Final = 2**53
 """Below it, a float that is whole is one number and no other."""
 
@@ -39,6 +42,14 @@ def shown_text(text: str) -> str:
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in text
     )
+
+
+def marked(text: str) -> str:
+    """Return a text of which each line but the first begins with `MARK`.
+
+    A server's line breaks do not begin lines that look like this program's own, or like another one's question.
+    """
+    return shown_text(text).replace("\n", f"\n{MARK}")
 
 
 def shown_line(text: str) -> str:

@@ -47,7 +47,7 @@ async def log_in(client: Client, _options: Options, console: Console) -> int:
         await client.list_tools()
     else:
         await client.ping()
-    console.say("the server has answered; commands with --auth are logged in")
+    await console.say("the server has answered; commands with --auth are logged in")
     return Exit.DONE
 
 
@@ -62,7 +62,7 @@ def log_out(options: Options) -> int:
 
 async def _log_out(options: Options) -> int:
     console = Console()
-    target, label = await target_of(options, stderr=console.note)
+    target, label = await target_of(options, stderr=console.quote_line)
     target = with_login(target, label, options)
     assert isinstance(target, (HttpServerParameters, WebSocketServerParameters))
     try:
@@ -71,5 +71,5 @@ async def _log_out(options: Options) -> int:
         raise Failure(Exit.FAILED, str(error)) from error
     if not was_logged_in:
         raise Failure(Exit.FAILED, f"nobody is logged in at {label}")
-    console.say(f"logged out of {label}")
+    await console.say(f"logged out of {label}")
     return Exit.DONE

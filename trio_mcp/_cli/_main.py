@@ -9,10 +9,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from ._parser import Exit, Failure, Options, read_command_line
+try:  # argparse takes most of the time until `main` is called
+    from ._parser import Exit, Failure, Options, read_command_line
+except KeyboardInterrupt:
+    raise SystemExit(130) from None  # as `INTERRUPTED` below
 
 INTERRUPTED: Final = 130
 """The exit status after Ctrl+C, as shells expect it: 128 and the number of SIGINT."""
+
+LAST_STANDARD_DESCRIPTOR: Final = 2
 
 CUT_OFF: Final = 141
 """The exit status when nobody reads the output any more, as shells expect it: 128 and the number of SIGPIPE."""
@@ -24,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: The words after the program's name. Default: those of this process.
     """
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _fill_standard_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # no character is worth an exception
@@ -32,25 +39,28 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = _run(sys.argv[1:] if argv is None else argv)
         except SystemExit as ended:  # of argparse, and of a server that was interrupted
             status = _status_of(ended)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:  # such as after `| head`
         _point_output_nowhere()
         return CUT_OFF
+    except OSError as error:  # of the flush: what a served file has printed
+        _point_output_nowhere()
+        _complain(f"standard output cannot be written: {error.strerror}")
+        return Exit.OUTPUT
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
 
 
 def _run(argv: Sequence[str]) -> int:
-    name, options = read_command_line(argv)
     try:
+        name, options = read_command_line(argv)
         return _command(name, options)(options)
     except Failure as failure:
-        from ._layout import shown_text
+        from ._layout import marked
 
-        sys.stdout.flush()
-        with suppress(OSError):
-            sys.stderr.write(f"trio-mcp: {shown_text(failure.message)}\n")
+        _complain(marked(failure.message))
         return failure.status
     except BrokenPipeError:
         raise
@@ -95,6 +105,20 @@ def _status_of(ended: SystemExit) -> int:
         return ended.code
     sys.stderr.write(f"{ended.code}\n")
     return Exit.FAILED
+
+
+def _fill_standard_descriptors() -> None:
+    """Let a standard stream that is missing lead nowhere: else the next file or socket would get its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= LAST_STANDARD_DESCRIPTOR:
+        pass
+    os.close(descriptor)
+
+
+def _complain(message: str) -> None:
+    """Print why a command has failed to standard error, if there is one."""
+    with suppress(OSError):
+        if sys.stderr is not None:
+            sys.stderr.write(f"trio-mcp: {message}\n")
 
 
 def _point_output_nowhere() -> None:

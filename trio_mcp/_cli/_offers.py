@@ -67,15 +67,15 @@ async def list_offers(client: Client, options: Options, console: Console) -> int
             found[kind] = items
     if options.json or options.raw:
         plain = {kind: [to_wire(item, client.revision) for item in items] for kind, items in found.items()}
-        console.say_json(plain[wanted[0]] if wanted else plain, is_raw=options.raw)
+        await console.say_json(plain[wanted[0]] if wanted else plain, is_raw=options.raw)
         return Exit.DONE
     if not any(found.values()):
         console.note(f"the server has no {wanted[0] if wanted else 'tools, resources, templates or prompts'}")
     for number, (kind, items) in enumerate(found.items()):
         if not wanted:
-            console.say(*([""] if number else []), kind)
+            await console.say(*([""] if number else []), kind)
         rows = ((_name_of(item), first_sentence(item.description or item.title or "")) for item in items)
-        console.say(*columns(rows, console.width, indent=0 if wanted else 2))
+        await console.say(*columns(rows, console.width, indent=0 if wanted else 2))
     return Exit.DONE
 
 
@@ -110,9 +110,9 @@ async def describe(client: Client, options: Options, console: Console) -> int:
     if tool is None:
         raise Failure(Exit.USAGE, f"the server has no tool {options.name!r}; `trio-mcp list` says what it has")
     if options.json or options.raw:
-        console.say_json(to_wire(tool, client.revision), is_raw=options.raw)
+        await console.say_json(to_wire(tool, client.revision), is_raw=options.raw)
     else:
-        console.say(*_described(tool, console.width))
+        await console.say(*_described(tool, console.width))
     return Exit.DONE
 
 
@@ -178,7 +178,7 @@ async def discover(client: Client, options: Options, console: Console) -> int:
             "capabilities": to_wire(found.capabilities, revision),
             "instructions": found.instructions,
         }
-        console.say_json(plain, is_raw=options.raw)
+        await console.say_json(plain, is_raw=options.raw)
         return Exit.DONE
     rows = [
         ("speaks", ", ".join(found.supported_versions)),
@@ -194,7 +194,7 @@ async def discover(client: Client, options: Options, console: Console) -> int:
             rows.append(("website", info.website_url))
     if found.instructions:
         rows.append(("instructions", found.instructions))
-    console.say(*columns(rows, console.width, indent=0))
+    await console.say(*columns(rows, console.width, indent=0))
     return Exit.DONE
 
 

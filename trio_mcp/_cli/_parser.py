@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import enum
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO, final
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -35,6 +36,8 @@ class Exit(enum.IntEnum):
     """The seconds of ``--timeout`` have passed."""
     BUG = 70
     """An error of this program."""
+    OUTPUT = 74
+    """There is no standard output, or none to serve on, or it does not take more."""
 
 
 @final
@@ -74,6 +77,7 @@ class Options(argparse.Namespace):
     timeout: float = math.inf
     header: Sequence[str] | None = None
     era: str = "auto"
+    log_level: str | None = None
     wire: bool = False
     record: str | None = None
     # What is printed.
@@ -115,8 +119,19 @@ class Command(NamedTuple):
     epilog: str = ""
 
 
+WRITTEN_AT_ONCE: Final = 64 * 1024
+"""How many bytes standard output is given at once."""
+
+MAX_PORT: Final = 65_535
+MAX_DIGITS: Final = 20
+"""Numbers with as many digits are none that somebody means."""
+
 KINDS: Final = ("tools", "resources", "templates", "prompts")
 TRANSPORTS: Final = ("stdio", "streamable-http", "sse", "websocket", "tcp", "unix")
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency", "none")
+"""The severities of log messages, the least first, and the word for no messages."""
+LOGGING: Final = frozenset({"call", "read", "prompt", "listen"})
+"""The commands for which a server works long enough to have something to log."""
 ERAS: Final = ("auto", "modern", "legacy", "sse")
 HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "gemini", "mcp-json")
 
@@ -146,7 +161,10 @@ exit status
   3  the server has answered with an error, or has broken the protocol
   4  the server cannot be reached, or the connection was lost
   5  the seconds of --timeout have passed
-  130  Ctrl+C; the call was cancelled at the server as well
+  70  an error of this program, or of the server that it runs; there is a traceback
+  74  standard output is missing, or full; or a server over stdio has no standard input
+  130, 143  Ctrl+C, SIGTERM; the call was cancelled at the server as well
+  141  nobody reads the output any more
 """
 
 
@@ -203,7 +221,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE[:object]", help="a Python file with a server")
     parser.add_argument("--transport", choices=TRANSPORTS, default="stdio", help="default: stdio")
     parser.add_argument("--host", help="the address to listen on; default: 127.0.0.1")
-    parser.add_argument("--port", type=int, help="the port; 0 for any that is free")
+    parser.add_argument("--port", type=_port, metavar="PORT", help="the port; 0 for any that is free")
     parser.add_argument("--path", help="the path of the endpoint, or of the Unix socket")
     parser.add_argument("--reload", action="store_true", help="start again when a .py file beside it changes")
 
@@ -220,7 +238,12 @@ def _add_bridge(parser: argparse.ArgumentParser) -> None:
 def _add_install(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE[:object]", help="a Python file with a server")
     parser.add_argument("--to", required=True, choices=HOSTS, help="the host")
-    parser.add_argument("--name", default="", help="the server's name there; default: the file's")
+    parser.add_argument(
+        "--name",
+        type=_server_name,
+        default=argparse.SUPPRESS,
+        help="the server's name there; default: the file's",
+    )
     parser.add_argument("--scope", choices=("user", "project"), help="whose configuration; default: the user's")
     parser.add_argument(
         "--env", action="append", metavar="NAME=VALUE", help="a variable that the server gets; may be repeated"
@@ -253,31 +276,100 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
 )
 
 
+def _server_name(text: str) -> str:
+    if not text or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"must be one or more printable characters, not {text!r}")
+    return text
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_PORT)) and int(text) <= MAX_PORT):
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to {MAX_PORT}, not {text!r}")
+    return int(text)
+
+
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
     if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"must be a number of seconds, more than 0, not {text!r}")
     return seconds
 
 
 def _count(text: str) -> int:
-    count = int(text)
+    count = int(text) if text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS else 0
     if count < 1:
         raise argparse.ArgumentTypeError(f"must be 1 or more, not {text!r}")
     return count
+
+
+def check_standard_streams() -> None:
+    """Check that there is a standard input and output, to serve on.
+
+    Raises:
+        Failure: One of them was closed when this program was started.
+    """
+    for name, stream in (("input", sys.__stdin__), ("output", sys.__stdout__)):
+        if stream is None:
+            raise Failure(Exit.OUTPUT, f"a server over stdio needs a standard {name}, and there is none")
+
+
+def write_out(text: str) -> None:
+    """Write to standard output, and wait until it has taken all.
+
+    Past the buffer and the lock of `sys.stdout`, for which Python would wait at its end if a thread still writes.
+
+    Raises:
+        BrokenPipeError: Nobody reads it any more.
+        Failure: There is no standard output, or it does not take more.
+    """
+    stream: TextIO | None = sys.stdout
+    if stream is None:
+        raise Failure(Exit.OUTPUT, "there is no standard output")
+    try:
+        try:
+            descriptor = stream.fileno()
+        except ValueError:  # of whoever runs this in a process of its own
+            stream.write(text)
+            stream.flush()
+            return
+        stream.flush()
+        rest = memoryview(text.replace("\n", os.linesep).encode(stream.encoding, stream.errors or "strict"))
+        while rest:
+            rest = rest[os.write(descriptor, rest[:WRITTEN_AT_ONCE]) :]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Failure(Exit.OUTPUT, f"standard output cannot be written: {error.strerror}") from None
 
 
 @final
 class _Parser(argparse.ArgumentParser):
     """A parser that does not hide that nobody reads its help any more."""
 
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, in one line, and exit.
+
+        Raises:
+            SystemExit: Always.
+        """
+        # What may be left out is not required, whatever argparse says when nothing is given.
+        message = message.replace(", key=value", "")
+        self.exit(Exit.USAGE, f"trio-mcp: {message}; see {self.prog} --help\n")
+
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Print the help.
 
         Raises:
             BrokenPipeError: Nobody reads it.
+            Failure: It cannot be written.
         """
-        (file or sys.stdout).write(self.format_help())
+        if file is None:
+            write_out(self.format_help())
+        else:
+            file.write(self.format_help())
 
 
 def parser_for_all() -> argparse.ArgumentParser:
@@ -321,13 +413,13 @@ def parser_for(name: str, *, is_target_given: bool = False) -> argparse.Argument
     if command.has_target:
         if name not in {"bridge", "ping", "login", "logout"}:
             parser.add_argument("--raw", action="store_true", help="print the whole result as one line of JSON")
-        _add_client_options(parser, is_kept_open=name == "bridge")
+        _add_client_options(parser, is_kept_open=name == "bridge", has_logs=name in LOGGING)
     if name == "config":
         parser.add_argument("--config", metavar="PATH", help="look only at this file")
     return parser
 
 
-def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool) -> None:
+def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool, has_logs: bool) -> None:
     group = parser.add_argument_group("options of the client")
     if not is_kept_open:
         group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after this time")
@@ -350,6 +442,14 @@ def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool) 
     group.add_argument("--client-id", metavar="ID", help="the client id for that, from a registration by hand")
     group.add_argument("--issuer", metavar="URL", help="the authorization server that it is for")
     group.add_argument("--config", metavar="PATH", help="the mcp.json that has the name")
+    if has_logs:
+        group.add_argument(
+            "--log-level",
+            choices=LOG_LEVELS,
+            metavar="LEVEL",
+            help=f"show log messages of the server of this severity and above: {', '.join(LOG_LEVELS)}; "
+            "default: info",
+        )
 
 
 def read_command_line(argv: Sequence[str]) -> tuple[str, Options]:
@@ -364,7 +464,7 @@ def read_command_line(argv: Sequence[str]) -> tuple[str, Options]:
         if name == "--version":
             from .._version import __version__
 
-            sys.stdout.write(f"trio-mcp {__version__}\n")
+            write_out(f"trio-mcp {__version__}\n")
             parser.exit()
         if name in {"-h", "--help"}:
             parser.print_help()
@@ -381,5 +481,9 @@ def read_command_line(argv: Sequence[str]) -> tuple[str, Options]:
     parser = parser_for(name, is_target_given=command is not None)
     if command is not None and not command:
         parser.error("a command must follow --")
+    if name == "list" and command is not None:
+        extra = [word for word in words[:1] if not word.startswith("-") and word not in KINDS]
+        if extra:
+            parser.error(f"the server is given twice: {extra[0]!r}, and after --")
     options = parser.parse_intermixed_args(words, Options(server_command=command))
     return name, options

@@ -56,25 +56,24 @@ class Questioner:
         """Return the user's answer."""
         async with self._turn:
             if not is_terminal(sys.stdin):
-                self._console.note(
-                    f"{self._server} asks: {params.message}\n(declined: there is no terminal to ask at)"
-                )
+                self._console.quote(f"{self._server} asks: ", params.message)
+                self._console.note("(declined: there is no terminal to ask at)")
                 return "decline"
             if isinstance(params, types.ElicitRequestURLParams):
                 return await self._ask_to_visit(params)
             return await self._ask(params)
 
     async def _ask_to_visit(self, params: types.ElicitRequestURLParams) -> ElicitAnswer:
-        self._console.note(
-            f"{self._server} asks you to open a page: {params.message}\n  {shown_line(params.url)}"
-        )
+        self._console.quote(f"{self._server} asks you to open a page: ", params.message)
+        self._console.note(f"  {shown_line(params.url)}")
         agreed = await self._agrees("Open it in a browser if you trust it. Do you? [y/N] ", otherwise=False)
         return "accept" if agreed else "decline"
 
     async def _ask(self, params: types.ElicitRequestFormParams) -> ElicitAnswer:
         fields = params.requested_schema.properties
         required = params.requested_schema.required or ()
-        self._console.note(f"{self._server} asks: {params.message}\n(Ctrl+D declines)")
+        self._console.quote(f"{self._server} asks: ", params.message)
+        self._console.note("(Ctrl+D declines)")
         content: dict[str, types.ElicitValue] = {}
         for name, field in fields.items():
             value = await self._ask_field(name, field, is_required=name in required)
@@ -93,7 +92,7 @@ class Questioner:
         """Ask until the answer fits. Returns `None` for a field that is left out."""
         label = shown_line(field.title or name)
         if field.description:
-            self._console.note(f"  {label}: {field.description}")
+            self._console.quote(f"  {label}: ", field.description)
         default = "" if field.default is None else f" [{shown_line(_written(field.default))}]"
         optional = "" if is_required or default else ", may be left out"
         while True:
@@ -111,7 +110,7 @@ class Questioner:
                 problem = "; ".join(problem for _, problem in form_problems(form, {name: value}, quotes=False))
                 if not problem:
                     return cast("types.ElicitValue", value)  # it fits the field
-            self._console.note(f"    {problem}")
+            self._console.quote("    ", problem)
 
     async def _agrees(self, question: str, *, otherwise: bool) -> bool:
         while True:

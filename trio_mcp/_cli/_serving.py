@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import inspect
 import logging
 import re
 import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final, TypeGuard
 
 from .._server._server import Server
 from ._layout import shown_line
-from ._parser import Exit, Failure, Options
+from ._parser import Exit, Failure, Options, check_standard_streams
 
 NAMES: Final = ("server", "mcp", "app")
 """What the server is called if the file has several, the first that there is."""
@@ -31,36 +30,62 @@ def run(options: Options) -> int:
         Failure: There is no such file or no such server, or it cannot be served like this.
         SystemExit: See `Server.run`.
     """
+    arguments = _arguments(options)
     if options.transport == "stdio":
+        check_standard_streams()
         with contextlib.redirect_stdout(sys.stderr):
             server = load_server(options.file)
     else:
         server = load_server(options.file)
         # Where it can be reached is logged. What the file has set up counts.
         logging.basicConfig(level=logging.INFO, format="%(message)s")
-    arguments = _arguments(options)
-    serve: Any = server.run  # it says itself what it knows
-    try:
-        inspect.signature(serve).bind(options.transport, **arguments)
-    except TypeError as error:
-        raise Failure(Exit.USAGE, f"this cannot be served over {options.transport}: {error}") from None
+    serve: Any = server.run
     try:
         serve(options.transport, **arguments)
-    except ValueError as error:
-        if _depth(error) > 2:  # not of `run` itself, but of the server's own code
-            raise
-        raise Failure(Exit.USAGE, str(error)) from None
     except OSError as error:
-        raise Failure(Exit.UNREACHABLE, f"this cannot be served over {options.transport}: {error}") from None
+        where = ", ".join(f"{name} {value}" for name, value in arguments.items() if name != "settings")
+        over = f"{options.transport} ({where})" if where else options.transport
+        raise Failure(Exit.UNREACHABLE, f"this cannot be served over {over}: {error}") from None
     return Exit.DONE
 
 
+_OF_HTTP: Final = frozenset({"host", "port", "path"})
+_OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "stdio": frozenset(),
+        "streamable-http": _OF_HTTP,
+        "sse": _OF_HTTP,
+        "websocket": _OF_HTTP,
+        "tcp": frozenset({"host", "port"}),
+        "unix": frozenset({"path"}),
+    }
+)
+"""Which options of ``run`` say where a transport is served."""
+
+
 def _arguments(options: Options) -> dict[str, Any]:
+    """Return what `Server.run` is called with.
+
+    Everything that may be wrong with it is found here: a `ValueError` of `Server.run` is the server's own.
+
+    Raises:
+        Failure: An option does not go with the transport, is missing, or cannot be used.
+    """
     arguments: dict[str, Any] = {
         name: value
         for name, value in (("host", options.host), ("port", options.port), ("path", options.path))
         if value is not None
     }
+    for name in arguments:
+        if name not in _OPTIONS[options.transport]:
+            raise Failure(Exit.USAGE, f"--{name} does not go with --transport {options.transport}")
+    if options.transport == "unix" and options.path is None:
+        raise Failure(Exit.USAGE, "--transport unix needs the --path of the socket")
+    if options.host is not None:
+        try:
+            options.host.encode("idna")  # as the resolver of names does
+        except UnicodeError as error:
+            raise Failure(Exit.USAGE, f"--host {options.host[:80]!r} is no name of a host: {error}") from None
     if options.path is not None and options.transport in {"streamable-http", "sse", "websocket"}:
         from .._core._http_rules import HttpServerSettings
 
@@ -70,10 +95,6 @@ def _arguments(options: Options) -> dict[str, Any]:
         except ValueError as error:
             raise Failure(Exit.USAGE, str(error)) from None
     return arguments
-
-
-def _depth(error: BaseException) -> int:
-    return len(traceback.extract_tb(error.__traceback__))
 
 
 def split_file(spec: str) -> tuple[Path, str | None]:

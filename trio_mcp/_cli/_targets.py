@@ -61,7 +61,7 @@ async def target_of(options: Options, *, stderr: Callable[[str], object]) -> tup
     found, name = await _found(options, stderr)
     if headers:
         try:
-            if isinstance(found, str) and found.startswith(_HTTP):
+            if isinstance(found, str) and found.lower().startswith(_HTTP):
                 found = HttpServerParameters(found)
             elif isinstance(found, str) and is_websocket_url(found):
                 found = WebSocketServerParameters(found)
@@ -78,13 +78,17 @@ async def _found(options: Options, stderr: Callable[[str], object]) -> tuple[Tar
     await trio.lowlevel.checkpoint()
     # A process inherits the whole environment, as every command does that is started in this terminal.
     command = options.server_command
+    target = options.target or ""
+    if options.config is not None and (command is not None or "://" in target or _FILE.fullmatch(target)):
+        raise Failure(
+            Exit.USAGE, "--config is for servers that are given by a name, not for a URL, file or command"
+        )
     if command is not None:
         program, *arguments = command
         try:
             return StdioServerParameters(program, arguments, inherit_env=True, stderr=stderr), program
         except ValueError as error:
             raise Failure(Exit.USAGE, str(error)) from None
-    target = options.target or ""
     if "://" in target:
         return target, shown_url(target)
     if (found := _FILE.fullmatch(target)) is not None:

@@ -27,6 +27,7 @@ from .._bindings._websocket_client import WebSocketServerParameters, is_websocke
 from .._channel import Channel
 from .._errors import ConnectionLost
 from .._http._auth import Auth
+from .._http._target import UNIX_SCHEME, shown_url
 from .._limits import Limits, check_seconds, refuse_unknown
 from .._peer._call import current_clock
 from .._peer._middleware import Middleware
@@ -81,15 +82,24 @@ Target: TypeAlias = (
 """What `open_client` opens; a string is the URL of a server."""
 
 
+_HTTP_SCHEMES: Final = ("http", "https", UNIX_SCHEME)
+
+
 def parameters_of(url: str) -> HttpServerParameters | WebSocketServerParameters | SocketServerParameters:
     """Return what to connect to for a URL.
 
     Raises:
         ValueError: It is not a URL that can be opened.
     """
-    if url.partition("://")[0] in SCHEMES:
+    scheme, mark, _ = url.partition("://")
+    if scheme.lower() in SCHEMES:
         return parse_socket_url(url)
-    return WebSocketServerParameters(url) if is_websocket_url(url) else HttpServerParameters(url)
+    if is_websocket_url(url):
+        return WebSocketServerParameters(url)
+    if mark and scheme.lower() not in _HTTP_SCHEMES:
+        known = "http, https, http+unix, ws, wss, ws+unix, tcp, tls or unix"
+        raise ValueError(f"the scheme of a server's URL must be {known}: {shown_url(url)!r}")
+    return HttpServerParameters(url)
 
 
 def connector_for(target: Target) -> Connector:

@@ -292,8 +292,11 @@ async def _open_stream(target: HttpTarget, admit: Admit | None = None) -> trio.a
             with suppress(OSError):
                 return await trio.open_tcp_stream(address, target.port)
         return await trio.open_tcp_stream(addresses[-1], target.port)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for a name that no resolver is asked for
         raise ConnectionLost(f"could not connect to {target.address}: {reason_of(error)}") from error
+    except ExceptionGroup as group:  # of the nursery in which Trio tries one address after another
+        first = group.exceptions[0]
+        raise ConnectionLost(f"could not connect to {target.address}: {reason_of(first)}") from group
 
 
 async def _start_tls(stream: trio.abc.Stream, target: HttpTarget, context: ssl.SSLContext) -> trio.abc.Stream:

@@ -21,7 +21,14 @@ UNIX_SCHEME: Final = "http+unix"
 """``http+unix://%2Frun%2Fmcp.sock/mcp``: the socket's path, percent-encoded, where a host would be."""
 
 _SCHEMES: Final = {"http": 80, "https": 443, UNIX_SCHEME: 80}
-_FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f\\]")
+_FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f\\\ud800-\udfff]")
+_MAX_SHOWN: Final = 300
+"""How many characters of a URL are quoted in messages."""
+
+_MAX_HOST: Final = 253
+_MAX_LABEL: Final = 63
+"""The longest name of a host in ASCII, and the longest part of one, in characters (RFC 1035, section 2.3.4)."""
+
 _HOST: Final = re.compile(r"[0-9a-z_-]+(?:\.[0-9a-z_-]+)*\.?")
 _PATH_SAFE: Final = "/%:@!$&'()*+,;=~-._?[]|^`{}"
 
@@ -105,27 +112,44 @@ def shown_url(url: str) -> str:
     """Return what of a URL, valid or not, may be shown: no password, and no key or token."""
     if "@" in url:  # anywhere: a password may contain what ends a host
         scheme, mark, _ = url.partition("://")
-        return f"{scheme}{mark}…" if mark else "…"
-    return printable(without_query(url.partition("#")[0]))
+        return f"{printable(scheme)}{mark}…" if mark else "…"
+    return printable(without_query(url.partition("#")[0]), _MAX_SHOWN)
 
 
-def parse_target(url: str) -> HttpTarget:
+def check_host_length(host: str) -> None:
+    """Check that a name in ASCII is not longer than names of hosts can be.
+
+    Raises:
+        ValueError: It is, or one of its parts is.
+    """
+    name = host.removesuffix(".")
+    if len(name) > _MAX_HOST:
+        raise ValueError(f"a host has at most {_MAX_HOST} characters, not {len(name)}")
+    longest = max(map(len, name.split(".")))
+    if longest > _MAX_LABEL:
+        raise ValueError(f"a part of a host between dots has at most {_MAX_LABEL} characters, not {longest}")
+
+
+def parse_target(url: str, *, given: str | None = None) -> HttpTarget:
     """Parse a URL.
+
+    Args:
+        url: The URL.
+        given: What errors quote instead, if it was given with another scheme.
 
     Raises:
         ValueError: It cannot be used: another scheme, no host, a user name or a password (which would end up in
             logs; send them in a header), or characters that no URL may have.
     """
+    shown = shown_url(url if given is None else given)
     if _FORBIDDEN.search(url):
-        raise ValueError(f"a URL must not have blanks, backslashes or control characters: {shown_url(url)!r}")
+        raise ValueError(f"a URL must not have blanks, backslashes, control characters or surrogates: {shown!r}")
     try:
         parts = urlsplit(url)
     except ValueError:  # its message may repeat a password
-        raise ValueError(f"the URL cannot be parsed: {shown_url(url)!r}") from None
+        raise ValueError(f"the URL cannot be parsed: {shown!r}") from None
     if parts.scheme not in _SCHEMES:
-        raise ValueError(
-            f"the scheme of a URL must be http, https or {UNIX_SCHEME}, not {parts.scheme!r}: {shown_url(url)!r}"
-        )
+        raise ValueError(f"the scheme of a URL must be http, https or {UNIX_SCHEME}: {shown!r}")
     if "@" in parts.netloc:
         raise ValueError("a URL with a user name or a password is not accepted; send them in a header")
     path = quote(parts.path or "/", safe=_PATH_SAFE)
@@ -135,39 +159,41 @@ def parse_target(url: str) -> HttpTarget:
         socket_path = unquote(parts.netloc)
         if not socket_path or "\0" in socket_path:
             raise ValueError(
-                f"the URL has no path of a socket, such as {UNIX_SCHEME}://%2Frun%2Fmcp.sock/: {shown_url(url)!r}"
+                f"the URL has no path of a socket, such as {UNIX_SCHEME}://%2Frun%2Fmcp.sock/: {shown!r}"
             )
         return HttpTarget(scheme="http", host="localhost", port=80, path=path, socket_path=socket_path)
     try:
         port = parts.port
     except ValueError:
-        raise ValueError(f"the port of a URL is a number from 1 to 65535: {shown_url(url)!r}") from None
+        raise ValueError(f"the port of a URL is a number from 1 to 65535: {shown!r}") from None
     if port == 0:
-        raise ValueError(f"the port of a URL is a number from 1 to 65535: {shown_url(url)!r}")
+        raise ValueError(f"the port of a URL is a number from 1 to 65535: {shown!r}")
     return HttpTarget(
         scheme="https" if parts.scheme == "https" else "http",
-        host=_read_host(parts.netloc, parts.hostname or "", url),
+        host=_read_host(parts.netloc, parts.hostname or "", shown),
         port=port or _SCHEMES[parts.scheme],
         path=path,
     )
 
 
-def _read_host(netloc: str, host: str, url: str) -> str:
+def _read_host(netloc: str, host: str, shown: str) -> str:
     if netloc.startswith("["):
         try:
             # RFC 6874 writes the zone of an address after "%25".
             return str(ipaddress.IPv6Address(unquote(host)))
         except ValueError as error:
-            raise ValueError(f"the URL has no valid IPv6 address: {shown_url(url)!r}") from error
+            raise ValueError(f"the URL has no valid IPv6 address: {shown!r}") from error
     if not host.isascii():
         try:
             host = idna.encode(host, uts46=True).decode("ascii")
         except idna.IDNAError as error:
-            raise ValueError(
-                f"the host of the URL cannot be written in ASCII ({error}): {shown_url(url)!r}"
-            ) from error
-    if len(host) > 253 or not _HOST.fullmatch(host):
-        raise ValueError(f"the URL has no valid host: {shown_url(url)!r}")
+            raise ValueError(f"the host of the URL cannot be written in ASCII ({error}): {shown!r}") from error
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"the URL has no valid host: {shown!r}")
+    try:
+        check_host_length(host)
+    except ValueError as error:
+        raise ValueError(f"the URL has no valid host: {error}: {shown!r}") from None
     return host
 
 

@@ -348,7 +348,11 @@ class Peer:
         """Return why the channel cannot be used any more. Its owner may have closed it while it was in use."""
         if isinstance(error, ConnectionLost):
             return error
-        how = "was closed" if isinstance(error, trio.ClosedResourceError) else f"failed: {error}"
+        how = (
+            "was closed"
+            if isinstance(error, trio.ClosedResourceError)
+            else f"failed: {str(error) or type(error).__name__}"
+        )
         lost = ConnectionLost(f"the channel to {self._channel.description} {how}")
         lost.__cause__ = error
         return lost

@@ -98,8 +98,33 @@ class ChannelTests(abc.ABC):
             for _ in range(2):
                 assert await _ends(other)
 
+    async def test_a_cancelled_receive_is_cancelled(self) -> None:
+        """It does not take the cancellation for an end, or for nothing that has come."""
+        async with self._opened() as (one, _):
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                received = await one.receive()
+                raise AssertionError(f"receive() was cancelled and returned {received!r}")
+            assert scope.cancelled_caught
+
+    async def test_sending_to_a_side_that_has_gone_fails(self) -> None:
+        """By `ConnectionLost`, sooner or later: what is on its way then may be lost in silence."""
+        piece = Outgoing(_message(1, "x" * 100_000), (1,))
+        async with self._opened() as (one, other):
+            await other.aclose()
+            while True:
+                try:
+                    await one.send([piece])
+                except ConnectionLost:
+                    return
+                except Exception as error:
+                    raise AssertionError(
+                        f"sending to a side that has gone must raise ConnectionLost, not {type(error).__name__}"
+                    ) from error
+                await trio.lowlevel.checkpoint()
+
     async def test_closing_wakes_who_receives(self) -> None:
-        """Its own task is told that the channel was closed here."""
+        """By `trio.ClosedResourceError`: this side has closed the channel, and not the other one."""
         async with self._opened() as (one, _), trio.open_nursery() as nursery:
             told: list[type[BaseException]] = []
 
@@ -114,6 +139,7 @@ class ChannelTests(abc.ABC):
             await one.aclose()
             await one.aclose()  # again: does nothing
             await _until(lambda: bool(told))
+            assert told == [trio.ClosedResourceError]
 
     async def test_nothing_is_sent_through_a_closed_channel(self) -> None:
         """Neither in silence nor for ever."""
@@ -194,6 +220,29 @@ class ChannelTests(abc.ABC):
             await _until(lambda: events.count("cancelled") == 2)
             assert (await client.call_tool("echo", {"text": "again"})).text == "again"
             assert events.count("cancelled") == events.count("begun") == 2
+
+    async def test_giving_up_notifies_at_most_once(self) -> None:
+        """What `give_up` returns is sent, so it must not notify the other side by itself as well."""
+        async with self._opened() as (one, other):
+            count = 0
+
+            async def read() -> None:
+                nonlocal count
+                with suppress(trio.ClosedResourceError, *_END):
+                    while True:
+                        for data in _data(await other.receive()):
+                            count += b"notifications/cancelled" in data
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(read)
+                await one.send([Outgoing(_message(1, "x"), (1,))])
+                notification = one.give_up(1, None)
+                if notification is not None:
+                    params = {"jsonrpc": "2.0", "method": notification.method, "params": notification.params}
+                    await one.send([Outgoing(json.dumps(params).encode())])
+                await one.aclose()
+                # The reader sees everything before the end.
+            assert count <= 1, f"the other side is notified {count} times that one request was given up"
 
     async def test_callers_that_are_cancelled_tear_no_message(self) -> None:
         """Great calls are cancelled at any time, while others are under way."""
