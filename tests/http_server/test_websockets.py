@@ -9,12 +9,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import pytest
 import trio
 import trustme
-from inside_core import HttpHost
+from inside_core import FrameGuard, HttpHost
+from inside_transports import GuardedStream
 from raw import META
 from watching import ENOUGH, Watcher, answer, authenticate, call
 from websocket_raw import (
@@ -710,3 +711,56 @@ async def test_serving_http_and_websockets_by_a_wrong_scheme_says_what_to_do() -
                 async with open_client(HttpServerParameters(f"http://127.0.0.1:{port}/mcp")):
                     raise AssertionError
             assert refused.value.status in (405, 426)
+
+
+# What is kept, and how often.
+
+
+@final
+class _HeardWire:
+    """A wire that notes what it is given to send.
+
+    Attributes:
+        sent: That, piece by piece.
+    """
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    async def receive(self, most: int = 0) -> bytes:
+        del most
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def wait_turn(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def charge(self, seconds: float) -> None:
+        del seconds
+
+    async def send(self, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        self.sent.append(data)
+
+    async def send_eof(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def cut(self) -> None:
+        raise AssertionError
+
+
+async def test_a_large_answer_is_sent_without_a_copy() -> None:
+    """Who does not read it keeps it in memory once; what was gathered before it goes first, Close ends all."""
+    wire = _HeardWire()
+    stream = GuardedStream(wire, FrameGuard(1000), lambda _: None, lambda: None)
+    small, large = b"{}", b"x" * 1_000_000
+    stream.gather()
+    await stream.send_text(small)
+    assert not wire.sent
+    await stream.send_text(large)
+    assert b"".join(wire.sent) == b"\x81\x02{}" + b"\x81\x7f" + (1_000_000).to_bytes(8) + large
+    assert wire.sent[-1] is large
+    await stream.send_all(frame(CLOSE))
+    for data in (small, large):
+        with pytest.raises(trio.BrokenResourceError, match="Close was sent"):
+            await stream.send_text(data)

@@ -5,7 +5,7 @@
 
 trio-websocket speaks the protocol. What it leaves open is decided here: its tasks run in a nursery of ours, so
 what it raises ends this connection alone; it reads and writes a stream of ours (`GuardedStream`), which knows how
-large messages are before they are decoded, and writes many messages at once; its messages are taken as they come,
+large messages are before they are decoded, and writes many messages at once, a server's own without copies; its messages are taken as they come,
 so that its reader goes on and answers pings, up to `Limits.max_waiting_bytes`. Then nothing more is read until
 what waits is received, which is never put off for longer than `Limits.slow_consumer_timeout`.
 
@@ -33,13 +33,16 @@ from wsproto.utilities import ProtocolError as WebSocketProtocolError
 from .._channel import Channel, Incoming, Origin, Outgoing, Received
 from .._core._frames import (
     ABNORMAL,
+    INVALID_DATA,
     NORMAL,
     SUBPROTOCOL,
     TRY_AGAIN_LATER,
     FrameGuard,
     FrameRefused,
     canonical_handshake,
+    is_utf8,
     shown_close,
+    text_head,
 )
 from .._core._http1 import HeaderField
 from .._errors import ConnectionLost, McpError, RemoteProtocolError
@@ -278,13 +281,33 @@ class GuardedStream(trio.abc.Stream):
             await self._send_unsent()
         # Otherwise without a checkpoint: the library's lock, which it holds here, was one.
 
-    async def _send_unsent(self) -> None:
+    async def send_text(self, data: bytes) -> None:  # noqa: ASYNC910 - as `send_all`
+        """Send a message of a server in one frame. A large one is not copied.
+
+        Raises:
+            trio.BrokenResourceError: The peer does not read, or is gone, or Close was sent.
+        """
+        if len(data) >= GATHERED_BYTES:
+            await self._send_unsent(data)
+        elif self.has_sent_close:
+            raise trio.BrokenResourceError("Close was sent")
+        else:
+            await self.send_all(text_head(len(data)) + data)
+
+    async def _send_unsent(self, last: bytes | None = None) -> None:
+        """Write what is unsent, and one more message."""
         async with self._sending:
+            if last is not None:
+                if self.has_sent_close:
+                    raise trio.BrokenResourceError("Close was sent")
+                self._unsent += text_head(len(last))
             if not self._unsent:
                 return
             data, self._unsent = bytes(self._unsent), bytearray()
             try:
                 await self._wire.send(data)
+                if last is not None:
+                    await self._wire.send(last)
             except BaseException:
                 self._wire.cut()  # a part of a frame may have been sent
                 raise
@@ -563,6 +586,7 @@ class WebSocketChannel(WebSocketEnd):
         self._ping_timeout = ping_timeout
         self._stream = GuardedStream(wire, FrameGuard(limits.max_message_bytes), self._refuse, self._note_kept)
         self._taken = 0  # messages that the library has delivered
+        self._is_invalid = False  # one of them was no text: what follows is not looked at
         self._connection: WebSocketConnection | None = None
         self._scope = trio.CancelScope()
         self._must_close = trio.Event()
@@ -590,11 +614,16 @@ class WebSocketChannel(WebSocketEnd):
         await trio.lowlevel.checkpoint()
         while True:  # noqa: ASYNC913 - receiving is one
             try:
-                text = await connection.get_message()
+                data = await connection.get_message()
             except ConnectionClosed:
                 return  # noqa: ASYNC910 - a memory channel's receive checkpoints in any case
             self._taken += 1
-            self._put(text.encode("utf-8") if isinstance(text, str) else text)
+            assert isinstance(data, bytes)  # the guard has made it binary
+            if not is_utf8(data):
+                self._refuse(FrameRefused(INVALID_DATA, "a message must be UTF-8"))
+                self._is_invalid = True
+            if not self._is_invalid:
+                self._put(data)
             if self._is_full:
                 self._stream.pause()
 
@@ -609,12 +638,19 @@ class WebSocketChannel(WebSocketEnd):
         try:
             stream.gather()
             for message in messages:
-                await connection.send_message(message.data.decode("utf-8"))
+                if connection.is_client:
+                    await connection.send_message(message.data.decode("utf-8"))
+                elif connection.closed is None:
+                    await stream.send_text(message.data)  # the library would copy it four times
+                else:
+                    raise ConnectionClosed(connection.closed)
             await stream.send_gathered()
         except (ConnectionClosed, WebSocketProtocolError) as error:
             self._note_end()
             raise self._lost() from error
         except trio.BrokenResourceError as error:
+            if stream.has_sent_close:
+                self._note_end()
             self._end(f"writing to {self._description} failed: {error}")
             raise self._lost() from error
         finally:

@@ -1,7 +1,8 @@
 """What of the frames of a WebSocket is decided before anything decodes them: sizes, kinds, and the handshake.
 
 The frames themselves are decoded by the library that speaks the protocol. It counts a message in characters, once
-they are decoded, and keeps fragments without end; so what it is given passes through a `FrameGuard` first.
+they are decoded, and keeps fragments without end, each letter as up to four bytes; so what it is given passes
+through a `FrameGuard` first, and is binary to it.
 
 Spec: RFC 6455, sections 4.2.1, 5 and 7.4; 2026-07-28, basic/transports, "Custom Transports".
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
+import struct
 from typing import Final, final
 
 import attrs
@@ -63,6 +66,7 @@ PIECE_BYTES: Final = 64 * KIB
 """A frame that is not complete is handed on in pieces of this size: each piece costs the library an object."""
 
 _CONTINUATION: Final = 0
+_TEXT: Final = 1
 _BINARY: Final = 2
 _CONTROL: Final = 8
 _CLOSE: Final = 8
@@ -140,6 +144,29 @@ def canonical_handshake(key: str) -> bytes:
     ).encode("ascii")
 
 
+def text_head(size: int) -> bytes:
+    """Return the head of a server's frame with a whole message of so many bytes (RFC 6455, section 5.2)."""
+    if size < 126:
+        return bytes((0x80 | _TEXT, size))
+    if size < 1 << 16:
+        return struct.pack("!BBH", 0x80 | _TEXT, 126, size)
+    return struct.pack("!BBQ", 0x80 | _TEXT, 127, size)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether a message is text. Decodes it in pieces: four bytes a letter are many."""
+    if data.isascii():
+        return True
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for at in range(0, len(data), PIECE_BYTES):
+            decoder.decode(data[at : at + PIECE_BYTES])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 @final
 @attrs.frozen
 class FrameRefused:
@@ -161,6 +188,9 @@ class FrameGuard:
     Each frame is handed on when it is complete, or in large pieces. What is not valid by RFC 6455 is handed on as
     well: the library that decodes it closes the connection as the protocol wants. A refused message is not handed
     on, nor any data behind it; only the peer's Close is.
+
+    Text is handed on as binary: the library then keeps the bytes that have arrived, and does not decode each
+    fragment into letters of up to four bytes. Whether a whole message is text is for who takes it (`is_utf8`).
 
     Args:
         max_message_bytes: How large a message may be, in bytes of UTF-8.
@@ -205,12 +235,11 @@ class FrameGuard:
 
     def feed(self, data: bytes) -> bytes:
         """Take what has arrived, and return what is to be handed on; often nothing."""
-        if self._kept:
-            data = self._kept + data
+        data = bytearray(self._kept + data)
         at, end = self._parsed, len(data)
         begin = 0  # of what is handed on without a gap
         handed = 0  # its end; where the current frame begins
-        pieces: list[bytes] = []
+        pieces: list[bytearray] = []
         while True:
             if self._is_in_frame:
                 step = min(self._left, end - at)
@@ -236,14 +265,14 @@ class FrameGuard:
         elif self._is_in_frame and (at - handed >= PIECE_BYTES or self._is_invalid):
             handed = at
             self._has_begun = True
-        self._kept = data[handed:]
+        self._kept = bytes(data[handed:])
         self._parsed = at - handed
         if pieces:
             return b"".join((*pieces, data[begin:handed]))
-        return data if handed == end else data[:handed]
+        return bytes(data if handed == end else data[:handed])
 
-    def _read_head(self, data: bytes, at: int) -> int:
-        """Read the head of a frame. Returns how long it is; 0 if it is not complete."""
+    def _read_head(self, data: bytearray, at: int) -> int:
+        """Read the head of a frame, and make text binary. Returns how long it is; 0 if it is not complete."""
         left = len(data) - at
         if left < 2:
             return 0
@@ -268,6 +297,8 @@ class FrameGuard:
             or opcode not in _OPCODES
             or (opcode >= _CONTROL and (length > _CONTROL_BYTES or not self._is_last))
         )
+        if opcode == _TEXT:
+            data[at] += _BINARY - _TEXT
         if opcode < _CONTROL and not self._drops:
             self._check_data(opcode, length)
         elif not self._drops:
