@@ -57,6 +57,12 @@ SMALL: Final = 400
 SMALL_WEIGHT: Final = 1 * KIB
 """Lines of up to `SMALL` bytes are not weighed, and count as `SMALL_WEIGHT` more."""
 
+SECONDS_PER_LINE: Final = 2e-5
+"""About how long a line holds the event loop, however small it is."""
+
+SECONDS_PER_DECODED_BYTE: Final = 1e-8
+"""The same, of a larger one, for each byte that it takes decoded."""
+
 _CREDENTIALS: Final = struct.Struct("3i")
 
 _connections: Final = count(1)
@@ -286,15 +292,23 @@ class ServedChannel(StreamChannel):
         sizes = [len(line) if isinstance(line, bytes) else 2 * FRAGMENT_BYTES for line in lines]
         if max(sizes) <= SMALL and len(sizes) <= STEP // SMALL:
             return self._messages(lines, sum(sizes) + SMALL_WEIGHT * len(sizes))
+        return self._weighed(lines, sizes)
+
+    def _weighed(self, lines: Sequence[bytes | OversizedLine], sizes: Sequence[int]) -> list[Received]:
+        """Return the messages in many lines, or large ones, and let the client wait the longer for its next turn."""
+        seconds = len(lines) * SECONDS_PER_LINE
         messages: list[Received] = []
         group: list[bytes | OversizedLine] = []
         amount = 0
         for line, size in zip(lines, sizes, strict=True):
             group.append(line)
-            amount += size + (cost_of_json(line) if isinstance(line, bytes) else 0)
+            cost = cost_of_json(line) if isinstance(line, bytes) else 0
+            seconds += cost * SECONDS_PER_DECODED_BYTE
+            amount += size + cost
             if amount >= STEP:
                 messages += self._messages(group, amount)
                 group, amount = [], 0
+        self._socket.charge_reading(seconds)
         return messages + self._messages(group, amount) if group else messages
 
     def _begin(self, line: bytes | OversizedLine) -> None:
