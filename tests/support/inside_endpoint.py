@@ -32,6 +32,7 @@ from trio_mcp._hosts._requests import ConnectionIO as ConnectionIO
 from trio_mcp._hosts._requests import RequestBody as RequestBody
 from trio_mcp._hosts._requests import RequestBuffer as RequestBuffer
 from trio_mcp._hosts._requests import RequestHead as RequestHead
+from trio_mcp._hosts._requests import SECONDS_PER_SESSION as SECONDS_PER_SESSION
 from trio_mcp._hosts._requests import SocketIO as SocketIO
 from trio_mcp._hosts._requests import read_head as read_head
 from trio_mcp._hosts._serve_http import _host as _host
