@@ -7,7 +7,7 @@ import random
 import pytest
 from inside_core import LEAST_FRAGMENT, MAX_CONTROL_FRAMES, PIECE_BYTES, FrameGuard, is_utf8, shown_close, text_head
 from websocket_raw import BINARY, CLOSE, CONTINUATION, PING, TEXT, frame
-from wsproto.frame_protocol import FrameProtocol
+from wsproto.frame_protocol import FrameProtocol, ParseFailed
 
 GREAT = 10**9
 
@@ -141,6 +141,32 @@ def test_a_control_frame_that_is_too_large_is_handed_on_at_once() -> None:
     wire = frame(PING, b"x" * 70_000)
     guard = FrameGuard(GREAT)
     assert guard.feed(wire[:20]) == wire[:20]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"\x89\xff" + (1 << 62).to_bytes(8) + bytes(4),
+        b"\x09\x80" + bytes(4),
+        b"\x80\x7f" + (100_000).to_bytes(8),
+        b"\x83\xff" + (100_000).to_bytes(8) + bytes(4),
+        b"\xc0\xff" + (100_000).to_bytes(8) + bytes(4),
+        b"\x80\xfe" + (125).to_bytes(2) + bytes(4),
+        b"\x80\xff" + (65_535).to_bytes(8) + bytes(4),
+        b"\x80\xff" + (1 << 63).to_bytes(8) + bytes(4),
+    ],
+    ids=["large ping", "ping in fragments", "unmasked", "opcode", "reserved", "126", "127", "sign"],
+)
+def test_a_head_that_breaks_the_protocol_is_handed_on_at_once(head: bytes) -> None:
+    """RFC 6455, sections 5.1 to 5.5: the library closes the connection, and does not wait for the payload."""
+    guard = FrameGuard(1 << 64)
+    guard.is_masked = True
+    handed_on = guard.feed(head)
+    assert handed_on == head
+    library = FrameProtocol(client=False, extensions=[])
+    library.receive_bytes(handed_on)
+    with pytest.raises(ParseFailed):
+        list(library.received_frames())
 
 
 @pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])

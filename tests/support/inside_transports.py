@@ -26,6 +26,7 @@ from trio_mcp._bindings._stdio_server import _ThreadedReceiveStream as _Threaded
 from trio_mcp._bindings._stdio_server import open_stdio_channel as open_stdio_channel
 from trio_mcp._bindings._websocket import MESSAGE_BYTES as MESSAGE_BYTES
 from trio_mcp._bindings._websocket import GuardedStream as GuardedStream
+from trio_mcp._bindings._websocket import Patience as Patience
 from trio_mcp._bindings._websocket import WebSocketChannel as WebSocketChannel
 from trio_mcp._bindings._websocket import accept as accept
 from trio_mcp._bindings._websocket import open_websocket_channel as open_websocket_channel

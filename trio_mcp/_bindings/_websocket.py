@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol, TypeAlias, cast, final
 
+import attrs
 import trio
 import trio_websocket
 from trio_websocket import ConnectionClosed, WebSocketConnection
@@ -35,6 +36,7 @@ from .._core._frames import (
     ABNORMAL,
     INVALID_DATA,
     NORMAL,
+    POLICY_VIOLATION,
     SUBPROTOCOL,
     TRY_AGAIN_LATER,
     FrameGuard,
@@ -121,14 +123,32 @@ class HandshakeReader(Protocol):
 
 
 @final
+@attrs.frozen
+class Patience:
+    """How long a peer may take to send messages: seconds, and the setting that says so.
+
+    Attributes:
+        first: Until the first one is complete, from the handshake on.
+        message: From the first byte of each later one to its last.
+    """
+
+    first: tuple[float, str]
+    message: tuple[float, str]
+
+
+_ENDLESS: Final = Patience((math.inf, ""), (math.inf, ""))
+
+
+@final
 class GuardedStream(trio.abc.Stream):
     """The stream that the library reads and writes.
 
     Args:
         wire: The bytes.
         guard: What arrives passes through it.
-        on_refused: Called once, when the guard refuses a message.
+        on_refused: Called once, when the guard refuses a message, or one takes too long.
         on_read: Called when something has arrived, and the guard has seen it.
+        patience: How long is waited for messages.
 
     Attributes:
         guard: As given.
@@ -144,7 +164,11 @@ class GuardedStream(trio.abc.Stream):
         guard: FrameGuard,
         on_refused: Callable[[FrameRefused], object],
         on_read: Callable[[], object],
+        patience: Patience = _ENDLESS,
     ) -> None:
+        self._patience = patience
+        self._is_late = False
+        self._awaited = 0.0  # for how long the rest of a message was, or the first one
         self._wire = wire
         self.guard: Final = guard
         self._on_refused = on_refused
@@ -198,7 +222,7 @@ class GuardedStream(trio.abc.Stream):
             while not self._may_read:
                 self.is_paused = True
                 await self._room.park()
-            data = await self._read()
+            data = await self._read_in_time()
             now = trio.current_time()
             if now > self.heard_at + PAUSE_SECONDS:
                 self.guard.note_pause()
@@ -210,6 +234,26 @@ class GuardedStream(trio.abc.Stream):
             handed = self._feed(data)
             if handed:
                 return handed
+
+    async def _read_in_time(self) -> bytes:
+        """Read; if a message takes too long, note that once, and read on for the peer's Close.
+
+        Only the time in which something is waited for counts, and not that in which nothing is read.
+        """
+        guard, patience = self.guard, self._patience
+        seconds, name = patience.message if guard.messages else patience.first
+        is_waited_for = not guard.messages or not guard.is_between
+        if seconds == math.inf or not is_waited_for or guard.refused is not None or self._is_late:
+            return await self._read()
+        since, before = trio.current_time(), guard.messages
+        with trio.move_on_after(seconds - self._awaited):
+            data = await self._read()
+            self._awaited += trio.current_time() - since
+            return data
+        self._is_late = True
+        what = "a message has not ended" if before else "no message has come"
+        self._on_refused(FrameRefused(POLICY_VIOLATION, f"{what} within {seconds:g} s ({name})"))
+        return await self._read()
 
     async def _read(self) -> bytes:
         """Return so many bytes that not too many frames are in them; none at the end."""
@@ -225,8 +269,10 @@ class GuardedStream(trio.abc.Stream):
 
     def _feed(self, data: bytes) -> bytes:
         guard = self.guard
-        was_refused, before = guard.refused is not None, guard.frames
+        was_refused, before, messages = guard.refused is not None, guard.frames, guard.messages
         handed = guard.feed(data)
+        if guard.messages != messages or (messages and guard.is_between):
+            self._awaited = 0.0
         frames = guard.frames - before
         if frames > FRAMES_AT_ONCE:
             self._wire.charge(frames * SECONDS_PER_FRAME)
@@ -352,6 +398,7 @@ async def accept(
         key: The key in the handshake.
         answer: Further header fields of the answer.
     """
+    stream.guard.is_masked = True
     stream.begin(canonical_handshake(key))
     request = await trio_websocket.wrap_server_stream(
         nursery, stream, MESSAGES_AT_ONCE, _UNBOUNDED, receive_buffer_size=READ_BYTES
@@ -380,6 +427,7 @@ async def propose(
     Raises:
         McpError: The server refused it, or its answer is not valid.
     """
+    stream.guard.is_masked = False
     stream.begin(reader)
     accepted: list[WebSocketConnection] = []
     async with open_hidden_nursery() as opening:
@@ -563,6 +611,7 @@ class WebSocketChannel(WebSocketEnd):
         description: As for `WebSocketEnd`.
         ping_interval: How often a ping is sent, in seconds; ``math.inf`` for never.
         ping_timeout: How long the peer may be silent after a ping before the connection is lost, in seconds.
+        patience: How long the peer may take to send messages.
         goodbye: As for `WebSocketEnd`.
         origin_of: As for `WebSocketEnd`.
         on_kept: As for `WebSocketEnd`.
@@ -576,6 +625,7 @@ class WebSocketChannel(WebSocketEnd):
         *,
         ping_interval: float,
         ping_timeout: float,
+        patience: Patience = _ENDLESS,
         goodbye: FrameRefused = _GOODBYE,
         origin_of: Callable[[bytes], Origin | None] = lambda _: None,
         on_kept: Callable[[int], object] = lambda _: None,
@@ -584,7 +634,8 @@ class WebSocketChannel(WebSocketEnd):
         self._wire = wire
         self._ping_interval = ping_interval
         self._ping_timeout = ping_timeout
-        self._stream = GuardedStream(wire, FrameGuard(limits.max_message_bytes), self._refuse, self._note_kept)
+        guard = FrameGuard(limits.max_message_bytes)
+        self._stream = GuardedStream(wire, guard, self._refuse, self._note_kept, patience)
         self._taken = 0  # messages that the library has delivered
         self._is_invalid = False  # one of them was no text: what follows is not looked at
         self._connection: WebSocketConnection | None = None

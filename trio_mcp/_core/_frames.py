@@ -80,6 +80,10 @@ _RESERVED_BITS: Final = 0x70
 _CONTROL_BYTES: Final = 125
 """How large a control frame may be (RFC 6455, section 5.5)."""
 
+_LEAST_LENGTHS: Final = {126: 126, 127: 1 << 16}
+_MOST_LENGTH: Final = (1 << 63) - 1
+"""What a longer length field must be needed for, and the most that it may say (section 5.2)."""
+
 
 def shown_close(code: int, reason: str | None) -> str:
     """Return a close code and its reason, for an error: ``1001 (going away): the server stops``."""
@@ -196,6 +200,7 @@ class FrameGuard:
         max_message_bytes: How large a message may be, in bytes of UTF-8.
 
     Attributes:
+        is_masked: Whether the frames of this peer must be masked; `None` while it is not known which end it is.
         frames: How many frames have begun.
         messages: How many complete messages were handed on.
         size: How much memory the message that is not complete yet takes, in bytes.
@@ -215,6 +220,7 @@ class FrameGuard:
         self._has_begun = False  # whether a part of it was handed on
         self._is_invalid = False  # by its head: the library need not wait for the rest
         self._drops = False
+        self.is_masked: bool | None = None
         self.frames = 0
         self.messages = 0
         self.size = 0
@@ -227,6 +233,11 @@ class FrameGuard:
         """What has arrived of the message that is not complete yet, in bytes."""
         left = self._left if self._is_in_frame and self._opcode < _CONTROL else 0
         return max(0, self.size - left)
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no message and no frame has begun and is not complete."""
+        return not (self.size or self._kept or self._is_in_frame)
 
     def drop(self) -> None:
         """Hand on nothing from now on but the peer's Close, and the rest of a frame that was begun."""
@@ -296,6 +307,9 @@ class FrameGuard:
             data[at] & _RESERVED_BITS != 0
             or opcode not in _OPCODES
             or (opcode >= _CONTROL and (length > _CONTROL_BYTES or not self._is_last))
+            or self.is_masked not in (None, second >= 0x80)
+            or length < _LEAST_LENGTHS.get(second & 0x7F, 0)
+            or length > _MOST_LENGTH
         )
         if opcode == _TEXT:
             data[at] += _BINARY - _TEXT

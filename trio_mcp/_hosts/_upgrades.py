@@ -134,7 +134,7 @@ class UpgradeCall(WebSocketCall):
         origin_of: Callable[[bytes], Origin | None],
         on_kept: Callable[[int], object],
     ) -> WebSocketChannel:
-        from .._bindings._websocket import WebSocketChannel
+        from .._bindings._websocket import Patience, WebSocketChannel
 
         self._channel = WebSocketChannel(
             self.wire,
@@ -142,6 +142,9 @@ class UpgradeCall(WebSocketCall):
             "the client" if self.client is None else f"the client at {self.client}",
             ping_interval=settings.keep_alive_interval,
             ping_timeout=settings.ping_timeout,
+            patience=Patience(
+                (settings.handshake_timeout, "handshake_timeout"), (settings.body_timeout, "body_timeout")
+            ),
             goodbye=GOODBYE,
             origin_of=origin_of,
             on_kept=on_kept,
