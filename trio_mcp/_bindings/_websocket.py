@@ -113,6 +113,10 @@ class Wire(Protocol):
 class HandshakeReader(Protocol):
     """Reads the server's answer to the handshake, before any frame."""
 
+    def note_request(self, data: bytes) -> None:
+        """Note what the handshake is that is sent."""
+        ...
+
     def feed(self, data: bytes) -> bytes | None:
         """Take what has arrived; ``b""`` at the end. Returns all of it once the handshake is accepted.
 
@@ -320,7 +324,9 @@ class GuardedStream(trio.abc.Stream):
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:  # noqa: ASYNC910 - see below
         """Send bytes of the library, always whole frames."""
-        if data[:1] == _CLOSE_FRAME:
+        if not isinstance(self._handshake, bytes):
+            self._handshake.note_request(bytes(data))
+        elif data[:1] == _CLOSE_FRAME:
             self.has_sent_close = True
         self._unsent += data
         if not self._gathers or len(self._unsent) >= GATHERED_BYTES:

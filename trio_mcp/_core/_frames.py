@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
+import hashlib
 import struct
 from typing import Final, final
 
@@ -137,6 +138,45 @@ def check_subprotocol(headers: Headers) -> None:
     """
     if SUBPROTOCOL not in _tokens(headers, "sec-websocket-protocol"):
         raise HttpRefused(400, f"Sec-WebSocket-Protocol must offer {SUBPROTOCOL!r}")
+
+
+_ACCEPT_SALT: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+def check_answer(headers: Headers, key: str) -> None:
+    """Check the header fields with which a server has accepted a handshake.
+
+    Args:
+        headers: The fields.
+        key: The key in the handshake.
+
+    Raises:
+        ValueError: One is missing, or is not what it must be (RFC 6455, section 4.1).
+    """
+    digest = hashlib.sha1((key + _ACCEPT_SALT).encode("ascii"), usedforsecurity=False).digest()
+    expected = {
+        "upgrade": "websocket",
+        "connection": "upgrade",
+        "sec-websocket-accept": base64.b64encode(digest).decode("ascii"),
+        "sec-websocket-protocol": SUBPROTOCOL,
+    }
+    for name, value in expected.items():
+        tokens = _tokens(headers, name)
+        if name in ("upgrade", "connection"):
+            tokens = [token.lower() for token in tokens]
+        if value not in tokens or (len(tokens) > 1 and name != "connection"):
+            found = quoted(", ".join(tokens)) if tokens else "missing"
+            raise ValueError(f"{_SHOWN_NAMES[name]} must be {quoted(value)}, and is {found}")
+    if extensions := _tokens(headers, "sec-websocket-extensions"):
+        raise ValueError(f"Sec-WebSocket-Extensions is {quoted(', '.join(extensions))}, and none was offered")
+
+
+_SHOWN_NAMES: Final = {
+    "upgrade": "Upgrade",
+    "connection": "Connection",
+    "sec-websocket-accept": "Sec-WebSocket-Accept",
+    "sec-websocket-protocol": "Sec-WebSocket-Protocol",
+}
 
 
 def canonical_handshake(key: str) -> bytes:
