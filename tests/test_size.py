@@ -25,8 +25,9 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 TRACED: Final = Path(__file__).parent / "support" / "traced.py"
 
 # 128 files and 27,990 lines before WebSocket, sockets, groups of clients and the command line; 160 and 32,600 before
-# the proxy, which is 1,160 lines, the bridge, and WebSockets in ASGI applications; 167 and 34,700 before authorization.
-FILES: Final = 182
+# the proxy, which is 1,160 lines, the bridge, and WebSockets in ASGI applications; 167 and 34,700 before authorization;
+# 182 before the stream below WebSockets had copies and times to look after, and a file of its own.
+FILES: Final = 183
 CODE_LINES: Final = 37_700
 LINES_OF_A_FILE: Final = 500
 FILES_OF_A_STDIO_CALL: Final = 22

@@ -485,9 +485,7 @@ def reader_of(
 
 @final
 class _DescriptorReader:
-    def __init__(
-        self, holder: _HasDescriptor, reads_at_once: int, reads_on: Callable[[bytes], bool]
-    ) -> None:
+    def __init__(self, holder: _HasDescriptor, reads_at_once: int, reads_on: Callable[[bytes], bool]) -> None:
         self._holder = holder
         self._reads_at_once = reads_at_once
         self._reads_on = reads_on

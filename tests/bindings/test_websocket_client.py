@@ -217,7 +217,11 @@ NOT_ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConne
         (b"SSH-2.0-OpenSSH_9.7\r\n", RemoteProtocolError, "HTTP"),
         (b"", ConnectionLost, "closed the connection in the handshake"),
         (NOT_ACCEPTED, RemoteProtocolError, "Sec-WebSocket-Accept must be '.*=', and is missing"),
-        (b"HTTP/1.1 101 Switching Protocols\r\n" + b"x: " + b"y" * 100_000, RemoteProtocolError, r"65536 bytes \(max_h"),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\n" + b"x: " + b"y" * 100_000,
+            RemoteProtocolError,
+            r"65536 bytes \(max_h",
+        ),
     ],
 )
 async def test_a_refused_handshake_says_why(answer: bytes, error: type[McpError], shown: str) -> None:

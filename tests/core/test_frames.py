@@ -5,7 +5,15 @@ from __future__ import annotations
 import random
 
 import pytest
-from inside_core import LEAST_FRAGMENT, MAX_CONTROL_FRAMES, PIECE_BYTES, FrameGuard, is_utf8, shown_close, text_head
+from inside_core import (
+    LEAST_FRAGMENT,
+    MAX_CONTROL_FRAMES,
+    PIECE_BYTES,
+    FrameGuard,
+    is_utf8,
+    shown_close,
+    text_head,
+)
 from websocket_raw import BINARY, CLOSE, CONTINUATION, PING, TEXT, frame
 from wsproto.frame_protocol import FrameProtocol, ParseFailed
 
@@ -185,7 +193,7 @@ def test_a_message_of_a_server_has_the_head_that_the_library_would_write(size: i
         (b"\xed\xa0\x80", False),
     ],
 )
-def test_text_is_told_from_other_bytes(data: bytes, expected: bool) -> None:  # noqa: FBT001
+def test_text_is_told_from_other_bytes(data: bytes, expected: bool) -> None:
     assert is_utf8(data) is expected
 
 

@@ -50,9 +50,7 @@ class StreamChannel(Channel):
     ) -> None:
         self._receive_stream = receive_stream
         self._send_stream = send_stream
-        self._read: Read = reader_of(
-            receive_stream, reads_at_once=READS_AT_ONCE, reads_on=_has_few_lines
-        )
+        self._read: Read = reader_of(receive_stream, reads_at_once=READS_AT_ONCE, reads_on=_has_few_lines)
         self._writer = ByteWriter(send_stream)
         self._description = description
         self._lines = LineReader(max_message_bytes)

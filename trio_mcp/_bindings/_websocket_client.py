@@ -290,7 +290,7 @@ async def _open_once(
 ) -> AsyncGenerator[Channel]:
     # Not above: clients of other servers start sooner without it.
     from .._http._connection import open_stream
-    from . import _websocket
+    from . import _guarded_stream, _websocket
 
     target, http = parameters.target, parameters.http
     names = {name.lower().encode() for name in more}
@@ -307,7 +307,7 @@ async def _open_once(
             ping_timeout=parameters.ping_timeout,
         )
 
-        async def connect(nursery: trio.Nursery, guarded: _websocket.GuardedStream) -> Any:
+        async def connect(nursery: trio.Nursery, guarded: _guarded_stream.GuardedStream) -> Any:
             return await _websocket.propose(nursery, guarded, target.authority, target.path, headers, answer)
 
         async with _websocket.open_websocket_channel(channel, connect):

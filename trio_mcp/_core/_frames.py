@@ -284,9 +284,9 @@ class FrameGuard:
         self._drops = True
         self._passes = self._passes and (self._has_begun or self._opcode == _CLOSE)
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, arrived: bytes) -> bytes:
         """Take what has arrived, and return what is to be handed on; often nothing."""
-        data = bytearray(self._kept + data)
+        data = bytearray(self._kept + arrived)
         at, end = self._parsed, len(data)
         begin = 0  # of what is handed on without a gap
         handed = 0  # its end; where the current frame begins

@@ -317,7 +317,7 @@ class ServedChannel(StreamChannel):
         return self._weighed(lines, sizes)
 
     def _weighed(self, lines: Sequence[bytes | OversizedLine], sizes: Sequence[int]) -> list[Received]:
-        """Return the messages in many lines, or large ones, and let the client wait the longer for its next turn."""
+        """Return the messages in many lines, or large ones; the client waits the longer for its next turn."""
         seconds = len(lines) * SECONDS_PER_LINE
         messages: list[Received] = []
         group: list[bytes | OversizedLine] = []

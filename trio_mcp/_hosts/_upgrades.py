@@ -21,7 +21,8 @@ from .._limits import Limits
 from ._requests import CLOSE, READ_AHEAD, READ_BYTES, ConnectionIO, RequestHead, encode_head
 
 if TYPE_CHECKING:  # a server without WebSockets does not load the library for them
-    from .._bindings._websocket import GuardedStream, WebSocketChannel
+    from .._bindings._guarded_stream import GuardedStream
+    from .._bindings._websocket import WebSocketChannel
 
 
 def is_upgrade(head: RequestHead) -> bool:
@@ -134,7 +135,8 @@ class UpgradeCall(WebSocketCall):
         origin_of: Callable[[bytes], Origin | None],
         on_kept: Callable[[int], object],
     ) -> WebSocketChannel:
-        from .._bindings._websocket import Patience, WebSocketChannel
+        from .._bindings._guarded_stream import Patience
+        from .._bindings._websocket import WebSocketChannel
 
         self._channel = WebSocketChannel(
             self.wire,
