@@ -311,8 +311,9 @@ class SocketServerSettings:
         max_connections_per_address: The same, of one address (IPv6: one network), of one user at a Unix socket,
             or of one certificate over TLS, once it is known. A new connection replaces that of its own which has
             been idle longest; if none is idle, it is closed.
-        message_timeout: How long an idle connection may take to send a message, from its first byte to its last;
-            and the first message, from the beginning of the connection, with the handshake of TLS.
+        message_timeout: How long a connection may take to send a message, from its first byte to its last,
+            without the time in which nothing is read because too much waits; and the first message, from the
+            beginning of the connection, with the handshake of TLS.
         idle_timeout: How long a connection is kept without a message.
         send_timeout: How long a client may read nothing of what it is sent before its connection is cut.
     """

@@ -499,17 +499,23 @@ def _descriptor(stream: object) -> _HasDescriptor | None:
     return None
 
 
-def reader_of(stream: trio.abc.ReceiveStream, *, reads_at_once: int = 1) -> Read:
+def reader_of(
+    stream: trio.abc.ReceiveStream,
+    *,
+    reads_at_once: int = 1,
+    reads_on: Callable[[bytes], bool] = lambda _: True,
+) -> Read:
     """Return the function that reads from a stream.
 
     Args:
         stream: The stream.
         reads_at_once: How many times `READ_BYTES` may be read without giving other tasks a turn, while each read
             is a full one.
+        reads_on: Whether so much may be read behind these bytes; asked once they are a full read.
     """
     holder = _descriptor(stream)
     if holder is not None:
-        return _DescriptorReader(holder, reads_at_once).read
+        return _DescriptorReader(holder, reads_at_once, reads_on).read
 
     async def read() -> bytes:
         return bytes(await stream.receive_some(READ_BYTES))
@@ -519,9 +525,10 @@ def reader_of(stream: trio.abc.ReceiveStream, *, reads_at_once: int = 1) -> Read
 
 @final
 class _DescriptorReader:
-    def __init__(self, holder: _HasDescriptor, reads_at_once: int) -> None:
+    def __init__(self, holder: _HasDescriptor, reads_at_once: int, reads_on: Callable[[bytes], bool]) -> None:
         self._holder = holder
         self._reads_at_once = reads_at_once
+        self._reads_on = reads_on
         self._is_wide = False
 
     async def read(self) -> bytes:
@@ -537,7 +544,9 @@ class _DescriptorReader:
                 continue
             except OSError as error:
                 _fail(error)
-            return data if len(data) < READ_BYTES or self._reads_at_once == 1 else self._more(descriptor, data)
+            if len(data) < READ_BYTES or self._reads_at_once == 1 or not self._reads_on(data):
+                return data
+            return self._more(descriptor, data)
 
     def _more(self, descriptor: int, data: bytes) -> bytes:
         """Read on: a peer that waits to write a long message fills the pipe again at once."""
@@ -552,7 +561,7 @@ class _DescriptorReader:
                 break  # nothing more now; the next `read` meets every other error again
             if data:
                 chunks.append(data)
-            if len(data) < READ_BYTES:
+            if len(data) < READ_BYTES or not self._reads_on(data):
                 break
         return b"".join(chunks)
 

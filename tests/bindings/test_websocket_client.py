@@ -192,6 +192,9 @@ async def test_a_server_that_breaks_the_rules_is_closed_with_the_code(data: byte
     assert seen == [code]
 
 
+NOT_ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+
+
 @pytest.mark.parametrize(
     ("answer", "error", "shown"),
     [
@@ -213,8 +216,12 @@ async def test_a_server_that_breaks_the_rules_is_closed_with_the_code(data: byte
         ),
         (b"SSH-2.0-OpenSSH_9.7\r\n", RemoteProtocolError, "HTTP"),
         (b"", ConnectionLost, "closed the connection in the handshake"),
-        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", McpError, "."),
-        (b"HTTP/1.1 101 Switching Protocols\r\n" + b"x: " + b"y" * 100_000, RemoteProtocolError, "too large"),
+        (NOT_ACCEPTED, RemoteProtocolError, "Sec-WebSocket-Accept must be '.*=', and is missing"),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\n" + b"x: " + b"y" * 100_000,
+            RemoteProtocolError,
+            r"65536 bytes \(max_h",
+        ),
     ],
 )
 async def test_a_refused_handshake_says_why(answer: bytes, error: type[McpError], shown: str) -> None:
@@ -235,17 +242,22 @@ async def test_a_refused_handshake_says_why(answer: bytes, error: type[McpError]
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "shown"),
     [
-        {"Sec-WebSocket-Accept": "AAAA"},
-        {"Sec-WebSocket-Protocol": ""},
-        {"Sec-WebSocket-Protocol": "chat"},
-        {"Sec-WebSocket-Extensions": "permessage-deflate"},
-        {"Upgrade": "h2c"},
+        ({"Sec-WebSocket-Accept": "AAAA"}, "Sec-WebSocket-Accept must be '.*=', and is 'AAAA'"),
+        ({"Sec-WebSocket-Protocol": ""}, "Sec-WebSocket-Protocol must be 'mcp', and is missing"),
+        ({"Sec-WebSocket-Protocol": "chat"}, "Sec-WebSocket-Protocol must be 'mcp', and is 'chat'"),
+        (
+            {"Sec-WebSocket-Extensions": "permessage-deflate"},
+            "Sec-WebSocket-Extensions is 'permessage-deflate', and none was offered",
+        ),
+        ({"Upgrade": "h2c"}, "Upgrade must be 'websocket', and is 'h2c'"),
+        ({"Connection": "close"}, "Connection must be 'upgrade', and is 'close'"),
+        ({"X": "a\tb\x01"}, "control characters"),
     ],
 )
-async def test_an_answer_that_does_not_fit_the_handshake_is_refused(fields: dict[str, str]) -> None:
-    """RFC 6455, section 4.1."""
+async def test_an_answer_that_does_not_fit_the_handshake_is_refused(fields: dict[str, str], shown: str) -> None:
+    """RFC 6455, section 4.1; the error says what is wrong."""
 
     async def script(socket: RawSocket) -> None:
         await accept(socket, **fields)
@@ -253,7 +265,7 @@ async def test_an_answer_that_does_not_fit_the_handshake_is_refused(fields: dict
 
     with trio.fail_after(ENOUGH):
         async with scripted(script) as url:
-            with pytest.raises(McpError):
+            with pytest.raises(RemoteProtocolError, match=shown):
                 async with open_client(url, limits=LIMITS):
                     raise AssertionError
 

@@ -5,25 +5,39 @@ from __future__ import annotations
 import random
 
 import pytest
-from inside_core import LEAST_FRAGMENT, MAX_CONTROL_FRAMES, PIECE_BYTES, FrameGuard, shown_close
+from inside_core import (
+    LEAST_FRAGMENT,
+    MAX_CONTROL_FRAMES,
+    PIECE_BYTES,
+    FrameGuard,
+    is_utf8,
+    shown_close,
+    text_head,
+)
 from websocket_raw import BINARY, CLOSE, CONTINUATION, PING, TEXT, frame
+from wsproto.frame_protocol import FrameProtocol, ParseFailed
 
 GREAT = 10**9
 
 
-def conversation(chance: random.Random) -> tuple[bytes, int]:
+def handed(*frames: bytes) -> bytes:
+    """Return frames as they are handed on: text as binary."""
+    return b"".join(bytes([each[0] + (each[0] & 15 == TEXT)]) + each[1:] for each in frames)
+
+
+def conversation(chance: random.Random) -> tuple[list[bytes], int]:
     """Return messages with control frames between their fragments, and how many messages there are."""
-    wire = bytearray()
+    wire: list[bytes] = []
     for _ in range(10):
         if chance.random() < 0.3:
-            wire += frame(PING, b"x" * chance.randrange(126))
+            wire.append(frame(PING, b"x" * chance.randrange(126)))
         count = chance.randrange(1, 4)
         for number in range(count):
             payload = b"y" * chance.choice((0, 5, 200, PIECE_BYTES, 2 * PIECE_BYTES + 7))
-            wire += frame(CONTINUATION if number else TEXT, payload, is_last=number == count - 1)
+            wire.append(frame(CONTINUATION if number else TEXT, payload, is_last=number == count - 1))
             if chance.random() < 0.3:
-                wire += frame(PING)
-    return bytes(wire), 10
+                wire.append(frame(PING))
+    return wire, 10
 
 
 def fed(guard: FrameGuard, wire: bytes, chance: random.Random) -> bytes:
@@ -42,7 +56,7 @@ def test_everything_is_handed_on_in_order(seed: int) -> None:
     chance = random.Random(seed)
     wire, messages = conversation(chance)
     guard = FrameGuard(GREAT)
-    assert fed(guard, wire, chance) == wire
+    assert fed(guard, b"".join(wire), chance) == handed(*wire)
     assert guard.messages == messages
     assert guard.size == 0
     assert guard.refused is None
@@ -54,7 +68,9 @@ def test_behind_a_refused_message_only_close_is_handed_on(seed: int) -> None:
     wire, messages = conversation(chance)
     close = frame(CLOSE, (1003).to_bytes(2))
     guard = FrameGuard(GREAT)
-    assert fed(guard, wire + frame(BINARY, b"z" * 200_000) + wire + close + wire[:50], chance) == wire + close
+    data = b"".join(wire)
+    found = fed(guard, data + frame(BINARY, b"z" * 200_000) + data + close + data[:50], chance)
+    assert found == handed(*wire) + close
     assert guard.messages == messages
     assert guard.refused is not None
     assert guard.refused.code == 1003
@@ -67,13 +83,15 @@ def test_a_frame_that_was_begun_is_handed_on_to_its_end() -> None:
     begun = guard.feed(long[: 2 * PIECE_BYTES])
     guard.drop()
     close = frame(CLOSE)
-    assert begun + guard.feed(long[2 * PIECE_BYTES :] + frame(PING) + frame(TEXT, "{}") + close) == long + close
+    rest = guard.feed(long[2 * PIECE_BYTES :] + frame(PING) + frame(TEXT, "{}") + close)
+    assert begun + rest == handed(long) + close
 
 
 def test_one_byte_at_a_time() -> None:
     guard = FrameGuard(GREAT)
-    wire = frame(TEXT, "{}") + frame(PING, b"?") + frame(TEXT, "x" * 300)
-    assert b"".join(guard.feed(wire[at : at + 1]) for at in range(len(wire))) == wire
+    frames = frame(TEXT, "{}"), frame(PING, b"?"), frame(TEXT, "x" * 300)
+    wire = b"".join(frames)
+    assert b"".join(guard.feed(wire[at : at + 1]) for at in range(len(wire))) == handed(*frames)
     assert guard.messages == 2
 
 
@@ -131,6 +149,52 @@ def test_a_control_frame_that_is_too_large_is_handed_on_at_once() -> None:
     wire = frame(PING, b"x" * 70_000)
     guard = FrameGuard(GREAT)
     assert guard.feed(wire[:20]) == wire[:20]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"\x89\xff" + (1 << 62).to_bytes(8) + bytes(4),
+        b"\x09\x80" + bytes(4),
+        b"\x80\x7f" + (100_000).to_bytes(8),
+        b"\x83\xff" + (100_000).to_bytes(8) + bytes(4),
+        b"\xc0\xff" + (100_000).to_bytes(8) + bytes(4),
+        b"\x80\xfe" + (125).to_bytes(2) + bytes(4),
+        b"\x80\xff" + (65_535).to_bytes(8) + bytes(4),
+        b"\x80\xff" + (1 << 63).to_bytes(8) + bytes(4),
+    ],
+    ids=["large ping", "ping in fragments", "unmasked", "opcode", "reserved", "126", "127", "sign"],
+)
+def test_a_head_that_breaks_the_protocol_is_handed_on_at_once(head: bytes) -> None:
+    """RFC 6455, sections 5.1 to 5.5: the library closes the connection, and does not wait for the payload."""
+    guard = FrameGuard(1 << 64)
+    guard.is_masked = True
+    handed_on = guard.feed(head)
+    assert handed_on == head
+    library = FrameProtocol(client=False, extensions=[])
+    library.receive_bytes(handed_on)
+    with pytest.raises(ParseFailed):
+        list(library.received_frames())
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])
+def test_a_message_of_a_server_has_the_head_that_the_library_would_write(size: int) -> None:
+    expected = FrameProtocol(client=False, extensions=[]).send_data("x" * size)
+    assert text_head(size) + b"x" * size == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", True),
+        (b"{}", True),
+        (b"x" * (PIECE_BYTES - 1) + "\N{GRINNING FACE}".encode(), True),
+        (b"x" * (PIECE_BYTES - 1) + "\N{GRINNING FACE}".encode()[:3], False),
+        (b"\xed\xa0\x80", False),
+    ],
+)
+def test_text_is_told_from_other_bytes(data: bytes, expected: bool) -> None:
+    assert is_utf8(data) is expected
 
 
 def test_close_codes_are_shown() -> None:

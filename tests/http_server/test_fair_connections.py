@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
-from inside_core import SHARE
-from inside_endpoint import FEW, SocketIO, Turnstile, accept_waiting
+from inside_core import SHARE, TIMES
+from inside_endpoint import FEW, SECONDS_PER_SESSION, SocketIO, Turnstile, accept_waiting
 from passes import counted
 
 from trio_mcp import Shutdown
@@ -105,6 +105,26 @@ async def test_a_wire_is_read_when_it_is_its_turn() -> None:
     for wire, (_, far) in zip(wires, pairs, strict=True):
         wire.cut()
         far.close()
+
+
+async def test_who_begins_sessions_waits_for_what_they_cost(autojump_clock: trio.testing.MockClock) -> None:
+    """A WebSocket costs more than the request that asks for it: a flood of them leaves room to others."""
+    near, far = socket.socketpair()
+    wire = SocketIO(HOG, 5, near)
+    async with turnstile() as turns:
+        wire.share(turns, turns, HOG)
+        for _ in range(FEW):
+            await turns.enter(HOG)
+        await turns.enter(HONEST)
+        begin = trio.current_time()
+        for _ in range(10):
+            wire.charge_session()
+        await turns.enter(HONEST)
+        assert trio.current_time() == begin
+        await turns.enter(HOG)
+        assert trio.current_time() - begin == pytest.approx(10 * SECONDS_PER_SESSION * TIMES)
+    wire.cut()
+    far.close()
 
 
 async def test_a_wire_that_is_cut_while_it_waits_for_its_turn_has_nothing_to_read() -> None:

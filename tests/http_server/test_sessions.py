@@ -209,7 +209,7 @@ async def test_a_refused_handshake_leaves_no_session() -> None:
             await trio.testing.wait_all_tasks_blocked()
         async with (await begin(raw)).get():  # one that is idle would give way
             full = await raw.send(initialize("2025-11-25"))
-            assert (full.status, full.error["message"]) == (503, "1 places are kept already (max_sessions)")
+            assert (full.status, full.error["message"]) == (503, "1 places are kept already; max_sessions is 1")
 
 
 async def test_an_idle_session_ends(autojump_clock: object) -> None:

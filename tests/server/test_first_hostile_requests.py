@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, final
 
 import pytest
 import trio
 import trio.testing
+from passes import counted
 from raw import initialize
 from wires import ScriptedChannel
 
-from trio_mcp import Context, Limits, Server, StreamChannel
+from trio_mcp import Channel, Context, Incoming, Limits, Outgoing, Server, StreamChannel
 
 PING = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
 PONG: dict[str, Any] = {"jsonrpc": "2.0", "id": "ping", "result": {}}
@@ -173,6 +174,43 @@ async def test_a_batch_is_neither_empty_nor_too_long(
         channel.say([1] * 3)
         await trio.testing.wait_all_tasks_blocked()
         assert [message["error"]["code"] for message in channel.sent] == [-32600] * 3
+
+
+@final
+class _AllAtOnce(Channel):
+    """A channel over which several messages are received at once, and nothing else."""
+
+    def __init__(self, *messages: bytes) -> None:
+        self._messages = [Incoming(data) for data in messages]
+        self.sent: list[bytes] = []
+
+    async def receive(self) -> Sequence[Incoming]:
+        await trio.lowlevel.checkpoint()
+        messages, self._messages = self._messages, []
+        if not messages:
+            raise trio.EndOfChannel
+        return messages
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        await trio.lowlevel.checkpoint()
+        self.sent += [message.data for message in messages]
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_batches_that_are_refused_hold_up_no_other_task() -> None:
+    """One read may bring a dozen batches of twenty thousand: other tasks get a pass after each of them."""
+    batch = b"[" + b"[]," * 30_000 + b"[]]"
+    taken: list[int] = []
+    for batches in (1, 11):
+        channel = _AllAtOnce(json.dumps(initialize("2025-03-26")).encode(), *[batch] * batches)
+        with trio.fail_after(20), counted() as passes:
+            before = passes.number
+            await make_server().serve_channel(channel)
+            taken.append(passes.number - before)
+        assert sum(b"max_batch_messages" in data for data in channel.sent) == batches
+    assert taken[1] >= taken[0] + 9
 
 
 async def test_the_answers_to_a_batch_fit_a_message_together(autojump_clock: trio.testing.MockClock) -> None:

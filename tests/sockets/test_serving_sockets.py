@@ -242,6 +242,20 @@ async def test_a_server_that_ends_leaves_its_successors_socket(tmp_path: Path) -
     assert not path.exists()
 
 
+async def test_the_file_is_removed_although_the_program_has_changed_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    async with trio.open_nursery() as nursery:
+        shutdown = Shutdown()
+        await nursery.start(partial(serve_unix, House().server, "it.sock", shutdown=shutdown))
+        assert (tmp_path / "it.sock").exists()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        shutdown.drain()
+    assert not (tmp_path / "it.sock").exists()
+
+
 # Options and programs.
 
 

@@ -37,8 +37,11 @@ from trio_mcp._core._frames import LEAST_FRAGMENT as LEAST_FRAGMENT
 from trio_mcp._core._frames import MAX_CONTROL_FRAMES as MAX_CONTROL_FRAMES
 from trio_mcp._core._frames import PIECE_BYTES as PIECE_BYTES
 from trio_mcp._core._frames import FrameGuard as FrameGuard
+from trio_mcp._core._frames import FrameRefused as FrameRefused
 from trio_mcp._core._frames import check_handshake as check_handshake
+from trio_mcp._core._frames import is_utf8 as is_utf8
 from trio_mcp._core._frames import shown_close as shown_close
+from trio_mcp._core._frames import text_head as text_head
 from trio_mcp._core._framing import LineReader as LineReader
 from trio_mcp._core._framing import OversizedLine as OversizedLine
 from trio_mcp._core._framing import OversizedSseEvent as OversizedSseEvent

@@ -28,6 +28,7 @@ from trio_mcp._hosts._connections import OpenConnection as OpenConnection
 from trio_mcp._hosts._lean import lean_connections as lean_connections
 from trio_mcp._hosts._listening import accept_waiting as accept_waiting
 from trio_mcp._hosts._requests import READ_BYTES as READ_BYTES
+from trio_mcp._hosts._requests import SECONDS_PER_SESSION as SECONDS_PER_SESSION
 from trio_mcp._hosts._requests import ConnectionIO as ConnectionIO
 from trio_mcp._hosts._requests import RequestBody as RequestBody
 from trio_mcp._hosts._requests import RequestBuffer as RequestBuffer

@@ -5,6 +5,8 @@ Tests import private names from here alone, so that moving one changes one file.
 
 from __future__ import annotations
 
+from trio_mcp._bindings._guarded_stream import GuardedStream as GuardedStream
+from trio_mcp._bindings._guarded_stream import Patience as Patience
 from trio_mcp._bindings._http_client import StreamableHttpChannel as StreamableHttpChannel
 from trio_mcp._bindings._http_client import open_streamable_http as open_streamable_http
 from trio_mcp._bindings._http_messages import HttpInbox as HttpInbox
@@ -25,7 +27,6 @@ from trio_mcp._bindings._stdio_client import open_sink as open_sink
 from trio_mcp._bindings._stdio_server import _ThreadedReceiveStream as _ThreadedReceiveStream
 from trio_mcp._bindings._stdio_server import open_stdio_channel as open_stdio_channel
 from trio_mcp._bindings._websocket import MESSAGE_BYTES as MESSAGE_BYTES
-from trio_mcp._bindings._websocket import GuardedStream as GuardedStream
 from trio_mcp._bindings._websocket import WebSocketChannel as WebSocketChannel
 from trio_mcp._bindings._websocket import accept as accept
 from trio_mcp._bindings._websocket import open_websocket_channel as open_websocket_channel

@@ -24,6 +24,9 @@ from .._trio import ByteWriter, LightParkingLot, Read, open_hidden_nursery, read
 READS_AT_ONCE: Final = 16
 """How often more is read without giving other tasks a turn, while each read finds a full pipe."""
 
+LINES_AT_ONCE: Final = 1024
+"""So many lines in one read are not the message that more is read for: a megabyte may have half a million."""
+
 
 class StreamChannel(Channel):
     """One end of a connection over byte streams, one message a line.
@@ -47,7 +50,7 @@ class StreamChannel(Channel):
     ) -> None:
         self._receive_stream = receive_stream
         self._send_stream = send_stream
-        self._read: Read = reader_of(receive_stream, reads_at_once=READS_AT_ONCE)
+        self._read: Read = reader_of(receive_stream, reads_at_once=READS_AT_ONCE, reads_on=_has_few_lines)
         self._writer = ByteWriter(send_stream)
         self._description = description
         self._lines = LineReader(max_message_bytes)
@@ -194,6 +197,10 @@ class _Ahead:
         if self._failure is not None:
             raise self._failure
         return None
+
+
+def _has_few_lines(data: bytes) -> bool:
+    return data.count(b"\n") < LINES_AT_ONCE
 
 
 def _framed(messages: Sequence[Outgoing]) -> bytes:

@@ -5,9 +5,10 @@
 
 trio-websocket speaks the protocol. What it leaves open is decided here: its tasks run in a nursery of ours, so
 what it raises ends this connection alone; it reads and writes a stream of ours (`GuardedStream`), which knows how
-large messages are before they are decoded, and writes many messages at once; its messages are taken as they come,
-so that its reader goes on and answers pings, up to `Limits.max_waiting_bytes`. Then nothing more is read until
-what waits is received, which is never put off for longer than `Limits.slow_consumer_timeout`.
+large messages are before they are decoded, and writes many messages at once, those of a server without copies;
+its messages are taken as they come, so that its reader goes on and answers pings, up to
+`Limits.max_waiting_bytes`. Then nothing more is read until what waits is received, which is never put off for
+longer than `Limits.slow_consumer_timeout`.
 
 A cancelled `send_message` would tear a frame. So what is sent comes from the one task that calls `send`, and from
 tasks that only the end of the connection cancels.
@@ -22,7 +23,7 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Protocol, TypeAlias, cast, final
+from typing import Final, TypeAlias, cast, final
 
 import trio
 import trio_websocket
@@ -33,285 +34,30 @@ from wsproto.utilities import ProtocolError as WebSocketProtocolError
 from .._channel import Channel, Incoming, Origin, Outgoing, Received
 from .._core._frames import (
     ABNORMAL,
+    INVALID_DATA,
     NORMAL,
     SUBPROTOCOL,
     TRY_AGAIN_LATER,
     FrameGuard,
     FrameRefused,
     canonical_handshake,
+    is_utf8,
     shown_close,
 )
 from .._core._http1 import HeaderField
 from .._errors import ConnectionLost, McpError, RemoteProtocolError
-from .._limits import KIB, Limits
+from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery, shield_started
+from ._guarded_stream import ENDLESS, READ_BYTES, GuardedStream, HandshakeReader, Patience, Wire
 
 _log: Final = Log("trio_mcp.websocket")
-
-READ_BYTES: Final = 64 * KIB
-LEAST_READ: Final = 2 * KIB
-FRAMES_AT_ONCE: Final = 128
-"""How much is read at once: as much as had about so many frames before. 64 KiB may have eleven thousand."""
-
-PAUSE_SECONDS: Final = 1.0
-"""After so many seconds of silence control frames are counted anew."""
-
-SECONDS_PER_FRAME: Final = 3e-5
-"""About how long a frame holds the event loop, however small it is."""
-
-GATHERED_BYTES: Final = 64 * KIB
-"""How much is gathered before it is written, of messages that are sent at once."""
-
-_CLOSE_FRAME: Final = b"\x88"
-"""How a Close begins."""
 
 MESSAGE_BYTES: Final = 256
 """What a message that waits weighs beside its text."""
 
 MESSAGES_AT_ONCE: Final = 64
 """How many messages wait at most for those behind them that have arrived as well, to be received together."""
-
-
-class Wire(Protocol):
-    """The bytes below a WebSocket. One task reads and one writes at a time."""
-
-    async def receive(self, most: int = ..., /) -> bytes:
-        """Return the next bytes; none at the end, also if the connection was cut."""
-        ...
-
-    async def wait_turn(self) -> None:
-        """Wait until more of what was received may be looked at. Need not checkpoint."""
-        ...
-
-    def charge(self, seconds: float, /) -> None:
-        """Note for how long what was received holds the event loop."""
-        ...
-
-    async def send(self, data: bytes, /) -> None:
-        """Send all of it. Cancelled, some of it may have been sent.
-
-        Raises:
-            trio.BrokenResourceError: The peer does not read, or is gone.
-        """
-        ...
-
-    async def send_eof(self) -> None:
-        """Close the sending direction. Fails silently."""
-        ...
-
-    def cut(self) -> None:
-        """Close it at once; again does nothing. Tasks that wait for it find it broken, or at its end."""
-        ...
-
-
-class HandshakeReader(Protocol):
-    """Reads the server's answer to the handshake, before any frame."""
-
-    def feed(self, data: bytes) -> bytes | None:
-        """Take what has arrived; ``b""`` at the end. Returns all of it once the handshake is accepted.
-
-        Raises:
-            McpError: The server refused it.
-        """
-        ...
-
-
-@final
-class GuardedStream(trio.abc.Stream):
-    """The stream that the library reads and writes.
-
-    Args:
-        wire: The bytes.
-        guard: What arrives passes through it.
-        on_refused: Called once, when the guard refuses a message.
-        on_read: Called when something has arrived, and the guard has seen it.
-
-    Attributes:
-        guard: As given.
-        heard_at: When something arrived last, on Trio's clock.
-        is_paused: Whether nothing is read, because too much waits to be taken.
-        has_sent_close: Whether this side has sent Close.
-        failure: What the handshake has failed with.
-    """
-
-    def __init__(
-        self,
-        wire: Wire,
-        guard: FrameGuard,
-        on_refused: Callable[[FrameRefused], object],
-        on_read: Callable[[], object],
-    ) -> None:
-        self._wire = wire
-        self.guard: Final = guard
-        self._on_refused = on_refused
-        self._on_read = on_read
-        self._handshake: bytes | HandshakeReader = b""
-        self._is_open = trio.Event()
-        self._over = trio.Event()
-        self._may_read = True
-        self._room = LightParkingLot()
-        self._gathers = False
-        self._read_size = LEAST_READ
-        self._rest = b""  # was read, and is not looked at
-        self._unsent = bytearray()
-        self._sending = trio.Lock()
-        self.heard_at: float = trio.current_time()
-        self.is_paused: bool = False
-        self.has_sent_close: bool = False
-        self.failure: Exception | None = None
-
-    # Reading. Only the library's reader task does.
-
-    def begin(self, handshake: bytes | HandshakeReader) -> None:
-        """Set what the library reads first: what stands for the client's request, or the server's answer."""
-        self._handshake = handshake
-
-    def open(self) -> None:
-        """Hand on frames from now on: the handshake is complete."""
-        self._is_open.set()
-
-    def pause(self) -> None:
-        """Read nothing until `go_on`."""
-        self._may_read = False
-
-    def go_on(self) -> None:
-        """Read again."""
-        self._may_read = True
-        self._room.unpark_all()
-
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Return bytes for the library; none at the end."""
-        del max_bytes
-        handshake, self._handshake = self._handshake, b""
-        if isinstance(handshake, bytes):
-            if handshake:
-                await trio.lowlevel.checkpoint()
-                return handshake
-        else:
-            return await self._read_answer(handshake)
-        await self._is_open.wait()
-        while True:
-            while not self._may_read:
-                self.is_paused = True
-                await self._room.park()
-            data = await self._read()
-            now = trio.current_time()
-            if now > self.heard_at + PAUSE_SECONDS:
-                self.guard.note_pause()
-            self.heard_at = now
-            self.is_paused = False
-            if not data:
-                self._over.set()
-                return b""
-            handed = self._feed(data)
-            if handed:
-                return handed
-
-    async def _read(self) -> bytes:
-        """Return so many bytes that not too many frames are in them; none at the end."""
-        size = self._read_size
-        if self._rest:
-            await trio.lowlevel.checkpoint()
-            await self._wire.wait_turn()
-            data = self._rest
-        else:
-            data = await self._wire.receive(size)
-        self._rest = data[size:]
-        return data[:size]
-
-    def _feed(self, data: bytes) -> bytes:
-        guard = self.guard
-        was_refused, before = guard.refused is not None, guard.frames
-        handed = guard.feed(data)
-        frames = guard.frames - before
-        if frames > FRAMES_AT_ONCE:
-            self._wire.charge(frames * SECONDS_PER_FRAME)
-            self._read_size = max(LEAST_READ, self._read_size // 2)
-        elif len(data) >= self._read_size:
-            self._read_size = min(READ_BYTES, 2 * self._read_size)
-        if guard.refused is not None and not was_refused:
-            self._on_refused(guard.refused)
-        self._on_read()
-        return handed
-
-    async def _read_answer(self, reader: HandshakeReader) -> bytes:
-        try:
-            while True:
-                data = await self._wire.receive(READ_BYTES)
-                accepted = reader.feed(data)
-                if accepted is not None:
-                    head, mark, rest = accepted.partition(b"\r\n\r\n")
-                    # Frames may have come with it; the library gets them when it knows of the handshake.
-                    return head + mark + self._feed(rest)
-        except Exception as error:
-            # The boundary of the handshake: whatever is wrong with the answer, the connection is of no use.
-            self.failure = error
-            self._over.set()
-            raise trio.BrokenResourceError("the handshake failed") from error
-
-    # Writing. One task at a time, with whole frames; who is cancelled here cuts the connection.
-
-    def gather(self) -> None:
-        """Write nothing until `send_gathered`."""
-        self._gathers = True
-
-    def stop_gathering(self) -> None:
-        """Write from now on what is sent, with what was gathered."""
-        self._gathers = False
-
-    async def send_gathered(self) -> None:
-        """Write what was sent since `gather`.
-
-        Raises:
-            trio.BrokenResourceError: The peer does not read, or is gone.
-        """
-        self._gathers = False
-        await self._send_unsent()
-
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:  # noqa: ASYNC910 - see below
-        """Send bytes of the library, always whole frames."""
-        if data[:1] == _CLOSE_FRAME:
-            self.has_sent_close = True
-        self._unsent += data
-        if not self._gathers or len(self._unsent) >= GATHERED_BYTES:
-            await self._send_unsent()
-        # Otherwise without a checkpoint: the library's lock, which it holds here, was one.
-
-    async def _send_unsent(self) -> None:
-        async with self._sending:
-            if not self._unsent:
-                return
-            data, self._unsent = bytes(self._unsent), bytearray()
-            try:
-                await self._wire.send(data)
-            except BaseException:
-                self._wire.cut()  # a part of a frame may have been sent
-                raise
-
-    async def wait_send_all_might_not_block(self) -> None:
-        """Never called: the library does not use it."""
-        await trio.lowlevel.checkpoint()
-
-    # Its end.
-
-    async def wait_over(self) -> None:
-        """Wait until the library neither reads nor writes any more, or nothing more will arrive."""
-        await self._over.wait()
-
-    async def aclose(self) -> None:
-        """Note that the library is done. The rest is up to the channel."""
-        self._over.set()
-        await trio.lowlevel.checkpoint()
-
-    async def linger(self) -> None:
-        """Close the sending direction, and drop what arrives until the peer has closed its own.
-
-        Otherwise it could not read what was sent last.
-        """
-        await self._wire.send_eof()
-        while await self._wire.receive(READ_BYTES):
-            pass
 
 
 Connect: TypeAlias = Callable[[trio.Nursery, GuardedStream], Awaitable[WebSocketConnection]]
@@ -329,6 +75,7 @@ async def accept(
         key: The key in the handshake.
         answer: Further header fields of the answer.
     """
+    stream.guard.is_masked = True
     stream.begin(canonical_handshake(key))
     request = await trio_websocket.wrap_server_stream(
         nursery, stream, MESSAGES_AT_ONCE, _UNBOUNDED, receive_buffer_size=READ_BYTES
@@ -357,6 +104,7 @@ async def propose(
     Raises:
         McpError: The server refused it, or its answer is not valid.
     """
+    stream.guard.is_masked = False
     stream.begin(reader)
     accepted: list[WebSocketConnection] = []
     async with open_hidden_nursery() as opening:
@@ -540,6 +288,7 @@ class WebSocketChannel(WebSocketEnd):
         description: As for `WebSocketEnd`.
         ping_interval: How often a ping is sent, in seconds; ``math.inf`` for never.
         ping_timeout: How long the peer may be silent after a ping before the connection is lost, in seconds.
+        patience: How long the peer may take to send messages.
         goodbye: As for `WebSocketEnd`.
         origin_of: As for `WebSocketEnd`.
         on_kept: As for `WebSocketEnd`.
@@ -553,6 +302,7 @@ class WebSocketChannel(WebSocketEnd):
         *,
         ping_interval: float,
         ping_timeout: float,
+        patience: Patience = ENDLESS,
         goodbye: FrameRefused = _GOODBYE,
         origin_of: Callable[[bytes], Origin | None] = lambda _: None,
         on_kept: Callable[[int], object] = lambda _: None,
@@ -561,8 +311,10 @@ class WebSocketChannel(WebSocketEnd):
         self._wire = wire
         self._ping_interval = ping_interval
         self._ping_timeout = ping_timeout
-        self._stream = GuardedStream(wire, FrameGuard(limits.max_message_bytes), self._refuse, self._note_kept)
+        guard = FrameGuard(limits.max_message_bytes)
+        self._stream = GuardedStream(wire, guard, self._refuse, self._note_kept, patience)
         self._taken = 0  # messages that the library has delivered
+        self._is_invalid = False  # one of them was no text: what follows is not looked at
         self._connection: WebSocketConnection | None = None
         self._scope = trio.CancelScope()
         self._must_close = trio.Event()
@@ -590,11 +342,16 @@ class WebSocketChannel(WebSocketEnd):
         await trio.lowlevel.checkpoint()
         while True:  # noqa: ASYNC913 - receiving is one
             try:
-                text = await connection.get_message()
+                data = await connection.get_message()
             except ConnectionClosed:
                 return  # noqa: ASYNC910 - a memory channel's receive checkpoints in any case
             self._taken += 1
-            self._put(text.encode("utf-8") if isinstance(text, str) else text)
+            assert isinstance(data, bytes)  # the guard has made it binary
+            if not is_utf8(data):
+                self._refuse(FrameRefused(INVALID_DATA, "a message must be UTF-8"))
+                self._is_invalid = True
+            if not self._is_invalid:
+                self._put(data)
             if self._is_full:
                 self._stream.pause()
 
@@ -609,12 +366,19 @@ class WebSocketChannel(WebSocketEnd):
         try:
             stream.gather()
             for message in messages:
-                await connection.send_message(message.data.decode("utf-8"))
+                if connection.is_client:
+                    await connection.send_message(message.data.decode("utf-8"))
+                elif connection.closed is None:
+                    await stream.send_text(message.data)  # the library would copy it four times
+                else:
+                    raise ConnectionClosed(connection.closed)
             await stream.send_gathered()
         except (ConnectionClosed, WebSocketProtocolError) as error:
             self._note_end()
             raise self._lost() from error
         except trio.BrokenResourceError as error:
+            if stream.has_sent_close:
+                self._note_end()
             self._end(f"writing to {self._description} failed: {error}")
             raise self._lost() from error
         finally:

@@ -14,7 +14,8 @@ import attrs
 import trio
 
 from .._channel import AnswerClock, Channel
-from .._core._http1 import Headers, fastest_fields
+from .._core._frames import check_answer
+from .._core._http1 import Headers, check_lines, fastest_fields
 from .._core._reconnect import RestartPolicy
 from .._errors import ConnectionLost, HttpStatusError, RemoteProtocolError, RequestError
 from .._http._auth import (
@@ -37,6 +38,7 @@ from ._http_messages import HeaderSource, check_headers, headers_from
 SCHEMES: Final = ("ws", "wss", "ws+unix")
 _SWITCHING: Final = re.compile(rb"HTTP/1\.1 101[ \r]")
 _END_OF_HEAD: Final = b"\r\n\r\n"
+_KEY: Final = re.compile(rb"\r\nsec-websocket-key: *([!-~]+)\r\n", re.IGNORECASE)
 
 BODY_BYTES: Final = 4_096
 """How much of the body of a refusal is read."""
@@ -165,9 +167,15 @@ class HandshakeAnswer:
         self._max_head_bytes = max_head_bytes
         self._authorized = authorized
         self.refused: ResponseHead | None = None
+        self._key: str | None = None
         self._head = bytearray()
         self._refusal: ResponseReader | None = None
         self._body = b""
+
+    def note_request(self, data: bytes) -> None:
+        """Note what the handshake is that is sent."""
+        key = _KEY.search(data)
+        self._key = None if key is None else key[1].decode("ascii")
 
     def feed(self, data: bytes) -> bytes | None:
         """Take what has arrived; ``b""`` at the end. Returns all of it once the handshake is accepted.
@@ -183,11 +191,17 @@ class HandshakeAnswer:
             if not data:
                 raise ConnectionLost(f"{self._description} closed the connection in the handshake")
             if _SWITCHING.match(self._head):
-                if _END_OF_HEAD in self._head:
-                    return bytes(self._head)
-                if len(self._head) > self._max_head_bytes:
-                    raise RemoteProtocolError(f"{self._description} answered with a head that is too large")
-                return None
+                size = self._head.find(_END_OF_HEAD) + len(_END_OF_HEAD)
+                is_whole = size >= len(_END_OF_HEAD)
+                if not is_whole:
+                    size = len(self._head)
+                if size > self._max_head_bytes:
+                    limit = f"{self._max_head_bytes} bytes (max_head_bytes)"
+                    raise RemoteProtocolError(f"{self._description} answered with a head of more than {limit}")
+                if not is_whole:
+                    return None
+                self._check(bytes(self._head[:size]))
+                return bytes(self._head)
             if len(self._head) < len(b"HTTP/1.1 101 ") and b"\n" not in self._head:
                 return None
             reader = self._refusal = ResponseReader(self._description, self._max_head_bytes, fastest_fields())
@@ -197,6 +211,17 @@ class HandshakeAnswer:
         if reader.head is not None and (reader.is_complete or len(self._body) >= BODY_BYTES):
             raise self._refused(reader)
         return None
+
+    def _check(self, head: bytes) -> None:
+        """Check what the library would call invalid without saying why."""
+        if self._key is None:
+            return
+        try:
+            check_lines(head)
+            check_answer(Headers(fastest_fields()(head[head.index(b"\n") + 1 :])), self._key)
+        except ValueError as error:
+            problem = f"the handshake with {self._description} is not valid: {error}"
+            raise RemoteProtocolError(problem) from error
 
     def _refused(self, reader: ResponseReader) -> RequestError:
         self.refused = head = reader.head
@@ -274,7 +299,7 @@ async def _open_once(
 ) -> AsyncGenerator[Channel]:
     # Not above: clients of other servers start sooner without it.
     from .._http._connection import open_stream
-    from . import _websocket
+    from . import _guarded_stream, _websocket
 
     target, http = parameters.target, parameters.http
     names = {name.lower().encode() for name in more}
@@ -291,7 +316,7 @@ async def _open_once(
             ping_timeout=parameters.ping_timeout,
         )
 
-        async def connect(nursery: trio.Nursery, guarded: _websocket.GuardedStream) -> Any:
+        async def connect(nursery: trio.Nursery, guarded: _guarded_stream.GuardedStream) -> Any:
             return await _websocket.propose(nursery, guarded, target.authority, target.path, headers, answer)
 
         async with _websocket.open_websocket_channel(channel, connect):

@@ -46,8 +46,8 @@ class Overdrawn(Exception):
         is_own: Whether it is the limit of one holder; otherwise it is that of all together.
     """
 
-    def __init__(self, what: str, setting: str, *, is_own: bool) -> None:
-        super().__init__(f"{what} ({setting})")
+    def __init__(self, what: str, setting: str, most: int, *, is_own: bool) -> None:
+        super().__init__(f"{what}; {setting} is {most}")
         self.setting = setting
         self.is_own = is_own
 
@@ -360,9 +360,10 @@ class Pool:
 
     def _refuse(self, holder: _Holder, setting: str, *, is_own: bool) -> None:
         self._refused += 1
+        most = self.most_of_one if setting == self.own_setting else self._most
         if is_own:
-            raise Overdrawn(f"{holder.held} {self._unit} are kept for you already", setting, is_own=True)
-        raise Overdrawn(f"{self.lent} {self._unit} are kept already", setting, is_own=False)
+            raise Overdrawn(f"{holder.held} {self._unit} are kept for you already", setting, most, is_own=True)
+        raise Overdrawn(f"{self.lent} {self._unit} are kept already", setting, most, is_own=False)
 
 
 def lend_all(
@@ -568,13 +569,16 @@ class Turns(Generic[_T]):
     def _owes(self, holder: str, now: float, *, is_great: bool) -> bool:
         return self._owed_until.get((holder, is_great), now) > now
 
-    def charge(self, holder: str, seconds: float, now: float, *, is_great: bool) -> None:
+    def charge(
+        self, holder: str, seconds: float, now: float, *, is_great: bool, least: float = SMALL_LONG
+    ) -> None:
         """Charge a holder for a request that has held the loop for some seconds while other holders were active.
 
         Others notice how often they meet a long pause, and how long it is. So more is charged for what is longer
-        than `LONG`: nineteen of twenty requests of others do not meet one.
+        than `LONG`: nineteen of twenty requests of others do not meet one. A small one costs nothing that has
+        held it for less than `least`.
         """
-        if not is_great and seconds < SMALL_LONG:
+        if not is_great and seconds < least:
             return
         owed, debtor = self._owed_until, (holder, is_great)
         for other in [other for other, until in owed.items() if until <= now]:

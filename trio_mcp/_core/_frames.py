@@ -1,7 +1,8 @@
 """What of the frames of a WebSocket is decided before anything decodes them: sizes, kinds, and the handshake.
 
 The frames themselves are decoded by the library that speaks the protocol. It counts a message in characters, once
-they are decoded, and keeps fragments without end; so what it is given passes through a `FrameGuard` first.
+they are decoded, and keeps fragments without end, each letter as up to four bytes; so what it is given passes
+through a `FrameGuard` first, and is binary to it.
 
 Spec: RFC 6455, sections 4.2.1, 5 and 7.4; 2026-07-28, basic/transports, "Custom Transports".
 """
@@ -10,6 +11,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
+import hashlib
+import struct
 from typing import Final, final
 
 import attrs
@@ -63,6 +67,7 @@ PIECE_BYTES: Final = 64 * KIB
 """A frame that is not complete is handed on in pieces of this size: each piece costs the library an object."""
 
 _CONTINUATION: Final = 0
+_TEXT: Final = 1
 _BINARY: Final = 2
 _CONTROL: Final = 8
 _CLOSE: Final = 8
@@ -75,6 +80,10 @@ _RESERVED_BITS: Final = 0x70
 
 _CONTROL_BYTES: Final = 125
 """How large a control frame may be (RFC 6455, section 5.5)."""
+
+_LEAST_LENGTHS: Final = {126: 126, 127: 1 << 16}
+_MOST_LENGTH: Final = (1 << 63) - 1
+"""What a longer length field must be needed for, and the most that it may say (section 5.2)."""
 
 
 def shown_close(code: int, reason: str | None) -> str:
@@ -131,6 +140,45 @@ def check_subprotocol(headers: Headers) -> None:
         raise HttpRefused(400, f"Sec-WebSocket-Protocol must offer {SUBPROTOCOL!r}")
 
 
+_ACCEPT_SALT: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+def check_answer(headers: Headers, key: str) -> None:
+    """Check the header fields with which a server has accepted a handshake.
+
+    Args:
+        headers: The fields.
+        key: The key in the handshake.
+
+    Raises:
+        ValueError: One is missing, or is not what it must be (RFC 6455, section 4.1).
+    """
+    digest = hashlib.sha1((key + _ACCEPT_SALT).encode("ascii"), usedforsecurity=False).digest()
+    expected = {
+        "upgrade": "websocket",
+        "connection": "upgrade",
+        "sec-websocket-accept": base64.b64encode(digest).decode("ascii"),
+        "sec-websocket-protocol": SUBPROTOCOL,
+    }
+    for name, value in expected.items():
+        tokens = _tokens(headers, name)
+        if name in ("upgrade", "connection"):
+            tokens = [token.lower() for token in tokens]
+        if value not in tokens or (len(tokens) > 1 and name != "connection"):
+            found = quoted(", ".join(tokens)) if tokens else "missing"
+            raise ValueError(f"{_SHOWN_NAMES[name]} must be {quoted(value)}, and is {found}")
+    if extensions := _tokens(headers, "sec-websocket-extensions"):
+        raise ValueError(f"Sec-WebSocket-Extensions is {quoted(', '.join(extensions))}, and none was offered")
+
+
+_SHOWN_NAMES: Final = {
+    "upgrade": "Upgrade",
+    "connection": "Connection",
+    "sec-websocket-accept": "Sec-WebSocket-Accept",
+    "sec-websocket-protocol": "Sec-WebSocket-Protocol",
+}
+
+
 def canonical_handshake(key: str) -> bytes:
     """Return a handshake for the library that completes it: what was checked, and nothing else."""
     return (
@@ -138,6 +186,29 @@ def canonical_handshake(key: str) -> bytes:
         f"Sec-WebSocket-Version: {VERSION}\r\nSec-WebSocket-Protocol: {SUBPROTOCOL}\r\n"
         f"Sec-WebSocket-Key: {key}\r\n\r\n"
     ).encode("ascii")
+
+
+def text_head(size: int) -> bytes:
+    """Return the head of a server's frame with a whole message of so many bytes (RFC 6455, section 5.2)."""
+    if size < 126:
+        return bytes((0x80 | _TEXT, size))
+    if size < 1 << 16:
+        return struct.pack("!BBH", 0x80 | _TEXT, 126, size)
+    return struct.pack("!BBQ", 0x80 | _TEXT, 127, size)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether a message is text. Decodes it in pieces: four bytes a letter are many."""
+    if data.isascii():
+        return True
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for at in range(0, len(data), PIECE_BYTES):
+            decoder.decode(data[at : at + PIECE_BYTES])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @final
@@ -162,10 +233,14 @@ class FrameGuard:
     well: the library that decodes it closes the connection as the protocol wants. A refused message is not handed
     on, nor any data behind it; only the peer's Close is.
 
+    Text is handed on as binary: the library then keeps the bytes that have arrived, and does not decode each
+    fragment into letters of up to four bytes. Whether a whole message is text is for who takes it (`is_utf8`).
+
     Args:
         max_message_bytes: How large a message may be, in bytes of UTF-8.
 
     Attributes:
+        is_masked: Whether the frames of this peer must be masked; `None` while it is not known which end it is.
         frames: How many frames have begun.
         messages: How many complete messages were handed on.
         size: How much memory the message that is not complete yet takes, in bytes.
@@ -185,6 +260,7 @@ class FrameGuard:
         self._has_begun = False  # whether a part of it was handed on
         self._is_invalid = False  # by its head: the library need not wait for the rest
         self._drops = False
+        self.is_masked: bool | None = None
         self.frames = 0
         self.messages = 0
         self.size = 0
@@ -198,19 +274,23 @@ class FrameGuard:
         left = self._left if self._is_in_frame and self._opcode < _CONTROL else 0
         return max(0, self.size - left)
 
+    @property
+    def is_between(self) -> bool:
+        """Whether no message and no frame has begun and is not complete."""
+        return not (self.size or self._kept or self._is_in_frame)
+
     def drop(self) -> None:
         """Hand on nothing from now on but the peer's Close, and the rest of a frame that was begun."""
         self._drops = True
         self._passes = self._passes and (self._has_begun or self._opcode == _CLOSE)
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, arrived: bytes) -> bytes:
         """Take what has arrived, and return what is to be handed on; often nothing."""
-        if self._kept:
-            data = self._kept + data
+        data = bytearray(self._kept + arrived)
         at, end = self._parsed, len(data)
         begin = 0  # of what is handed on without a gap
         handed = 0  # its end; where the current frame begins
-        pieces: list[bytes] = []
+        pieces: list[bytearray] = []
         while True:
             if self._is_in_frame:
                 step = min(self._left, end - at)
@@ -236,14 +316,14 @@ class FrameGuard:
         elif self._is_in_frame and (at - handed >= PIECE_BYTES or self._is_invalid):
             handed = at
             self._has_begun = True
-        self._kept = data[handed:]
+        self._kept = bytes(data[handed:])
         self._parsed = at - handed
         if pieces:
             return b"".join((*pieces, data[begin:handed]))
-        return data if handed == end else data[:handed]
+        return bytes(data if handed == end else data[:handed])
 
-    def _read_head(self, data: bytes, at: int) -> int:
-        """Read the head of a frame. Returns how long it is; 0 if it is not complete."""
+    def _read_head(self, data: bytearray, at: int) -> int:
+        """Read the head of a frame, and make text binary. Returns how long it is; 0 if it is not complete."""
         left = len(data) - at
         if left < 2:
             return 0
@@ -267,7 +347,12 @@ class FrameGuard:
             data[at] & _RESERVED_BITS != 0
             or opcode not in _OPCODES
             or (opcode >= _CONTROL and (length > _CONTROL_BYTES or not self._is_last))
+            or self.is_masked not in (None, second >= 0x80)
+            or length < _LEAST_LENGTHS.get(second & 0x7F, 0)
+            or length > _MOST_LENGTH
         )
+        if opcode == _TEXT:
+            data[at] += _BINARY - _TEXT
         if opcode < _CONTROL and not self._drops:
             self._check_data(opcode, length)
         elif not self._drops:

@@ -46,6 +46,8 @@ def _with_more(ends: tuple[bytes, bytes], piece: bytes | bytearray) -> tuple[byt
 LARGE_PIECE: Final = 4096
 """Bytes from which on a piece of a line is kept as it came."""
 
+_BLANK_LINES: Final = re.compile(rb"[ \t\n\r\v\f]*\n")
+
 
 @final
 @attrs.frozen
@@ -105,6 +107,9 @@ class LineReader:
                 line = data[begin:end]
                 if line and not line.isspace():
                     lines.append(line)
+                # Many blank lines are skipped at once, as far as none of them can be too long.
+                elif blank := _BLANK_LINES.match(data, end + 1, end + 1 + self._max_line):
+                    end = blank.end() - 1
             begin = end + 1
             end = data.find(b"\n", begin)
         self._keep(data[begin:] if begin else data)

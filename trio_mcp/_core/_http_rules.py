@@ -559,7 +559,8 @@ class HttpServerSettings:
             when serving is about to end. `None` for nowhere.
         max_body_bytes: The largest body of a request; 413 beyond.
         max_head_bytes: The largest size of all header fields of a request together; 431 beyond.
-        body_timeout: How long a body may take to arrive; 408 beyond.
+        body_timeout: How long a body may take to arrive; 408 beyond. Also how long the client of a WebSocket may
+            take to send a message, from its first byte to its last.
         send_timeout: How long a client may read nothing before its connection is cut.
         head_timeout: How long the head of a request may take to arrive, from its first byte. Then its connection
             is cut.
@@ -590,7 +591,8 @@ class HttpServerSettings:
             idle, or if more than a hundred, and then all of its sessions in 30 seconds, were replaced so.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
         handshake_timeout: The same, while its client has sent nothing but `initialize`. What a client sends
-            there is bounded by `Limits.max_client_info_bytes`.
+            there is bounded by `Limits.max_client_info_bytes`. Also how long the client of a WebSocket may take
+            to send its first message.
         stream_timeout: How long a request of a handler to the client waits until the client opens the stream of
             its session (GET), if responses are not streams (`json_only`). Then it fails with `CapabilityMissing`.
         retry_delay: How long clients of the legacy era are asked to wait before they resume a stream; not

@@ -731,13 +731,13 @@ class Turnstile:
         if self._begun > FEW and not self._may_begin(holder):
             await self._wait_turn(holder)
 
-    def charge(self, holder: str, seconds: float, *, is_great: bool) -> None:
+    def charge(self, holder: str, seconds: float, *, is_great: bool, least: float = SMALL_LONG) -> None:
         """Charge a holder for time that the loop is held, if others are asking, too.
 
         What is not measured is estimated: `SECONDS_PER_BYTE`, `SECONDS_PER_REQUEST`.
         """
         if self._is_shared(holder):
-            self._turns.charge(holder, seconds, trio.current_time(), is_great=is_great)
+            self._turns.charge(holder, seconds, trio.current_time(), is_great=is_great, least=least)
 
     async def _let_in_while_connected(self, call: HttpCall, *, great: bool = False) -> None:
         if self._may_begin(call.loans.key, great=great):

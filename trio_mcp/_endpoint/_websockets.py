@@ -201,7 +201,8 @@ class _SessionOrigin:
             elif amount:
                 self._answers = session.pool.lend(self.holder, "answers", amount, session.give_way)
         except Overdrawn as problem:
-            raise RequestError(SERVER_BUSY, f"there is no room for {size} bytes: {problem}") from None
+            what = f"an answer of {size} bytes"
+            raise RequestError(SERVER_BUSY, f"there is no room for {what}: {problem}") from None
         self._kept = kept
         session.call.charge_answer(size)
 

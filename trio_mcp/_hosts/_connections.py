@@ -558,6 +558,7 @@ class HostConnection(abc.ABC):
 
     async def _serve_upgrade(self, call: UpgradeCall) -> None:
         self.start(call.wire.watch, call.gone)
+        self.io.charge_session()
         await self._endpoint.handle(call)
         await call.wire.stop_watching()
         await self.io.linger()  # after a refusal; a WebSocket has ended by itself

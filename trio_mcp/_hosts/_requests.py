@@ -52,6 +52,9 @@ while it is served. A client that has sent more can go unnoticed meanwhile."""
 STEP: Final = 64 * 1024
 """So many bytes have `send_timeout` to be taken: a slow reader need not take a whole answer in that time."""
 
+SECONDS_PER_SESSION: Final = 2e-3
+"""About how long a WebSocket holds the event loop until its session has begun, and when it ends."""
+
 LINGER_SECONDS: Final = 2.0
 """How long a client may go on sending after the last answer, in seconds. Closing the connection with bytes unread
 would make the client's system discard the answer."""
@@ -106,6 +109,12 @@ class HostedSocket(abc.ABC):
         if self._held >= SMALL_LONG:  # less is not charged
             held, self._held = self._held, 0.0
             self.charge_reading(held)
+
+    @final
+    def charge_session(self) -> None:
+        """Note that a session begins with what was read: that holds the event loop longer than a request."""
+        if self._reading is not None:
+            self._reading.charge(self._holder, SECONDS_PER_SESSION, is_great=False, least=0.0)
 
     @final
     async def wait_to_write(self, size: int) -> None:

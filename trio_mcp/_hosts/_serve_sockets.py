@@ -57,6 +57,12 @@ SMALL: Final = 400
 SMALL_WEIGHT: Final = 1 * KIB
 """Lines of up to `SMALL` bytes are not weighed, and count as `SMALL_WEIGHT` more."""
 
+SECONDS_PER_LINE: Final = 2e-5
+"""About how long a line holds the event loop, however small it is."""
+
+SECONDS_PER_DECODED_BYTE: Final = 1e-8
+"""The same, of a larger one, for each byte that it takes decoded."""
+
 _CREDENTIALS: Final = struct.Struct("3i")
 
 _connections: Final = count(1)
@@ -233,6 +239,8 @@ class ServedChannel(StreamChannel):
         pool: Lends the memory that its messages take.
         send_timeout: How long the client may take to read `STEP` bytes, in seconds.
         max_message_bytes: The longest line that is read.
+        message_timeout: How long the client may take to send a message while a request of it is open, in seconds;
+            while none is, that is up to `limits`.
 
     Attributes:
         token: The event loop in which it runs.
@@ -245,6 +253,7 @@ class ServedChannel(StreamChannel):
         pool: Pool,
         send_timeout: float,
         max_message_bytes: int,
+        message_timeout: float,
     ) -> None:
         who = socket.principal or socket.client or "a client without an address"
         super().__init__(
@@ -254,6 +263,8 @@ class ServedChannel(StreamChannel):
         self._limits = limits
         self._pool = pool
         self._send_timeout = send_timeout
+        self._message_timeout = message_timeout
+        self._awaited = 0.0  # for how long the rest of a line was, while requests were open
         self._read_now, self._read = self._read, self._read_in_turn
         self._unturned: bytes | None = None  # what was read, and waits for its turn
         self._held = 0  # of the line whose end has not come
@@ -268,14 +279,31 @@ class ServedChannel(StreamChannel):
     async def _read_in_turn(self) -> bytes:
         """Read, and return it when it is the turn of this client. Cancelled, nothing is lost."""
         if self._unturned is None:
-            self._unturned = await self._read_now()
+            self._unturned = await (self._read_rest() if self._held and self._origins else self._read_now())
         await self._socket.wait_to_read()
         data, self._unturned = self._unturned, None
         return data
 
+    async def _read_rest(self) -> bytes:
+        """Read on in a line while a request is open. Only the time in which it is waited for counts.
+
+        Raises:
+            ConnectionLost: It takes too long.
+        """
+        since = trio.current_time()
+        with trio.move_on_after(self._message_timeout - self._awaited):
+            data = await self._read_now()
+            self._awaited += trio.current_time() - since
+            return data
+        self._socket.cut()
+        limit = f"{self._message_timeout:g} s (message_timeout)"
+        raise ConnectionLost(f"{self.description} has not ended a message for {limit}")
+
     def _received(self, lines: Sequence[bytes | OversizedLine]) -> Sequence[Received]:
         self._hold()
-        if not lines:
+        if lines:
+            self._awaited = 0.0
+        else:
             if self._held:
                 self._limits.begin(self._socket)
             return ()
@@ -286,15 +314,23 @@ class ServedChannel(StreamChannel):
         sizes = [len(line) if isinstance(line, bytes) else 2 * FRAGMENT_BYTES for line in lines]
         if max(sizes) <= SMALL and len(sizes) <= STEP // SMALL:
             return self._messages(lines, sum(sizes) + SMALL_WEIGHT * len(sizes))
+        return self._weighed(lines, sizes)
+
+    def _weighed(self, lines: Sequence[bytes | OversizedLine], sizes: Sequence[int]) -> list[Received]:
+        """Return the messages in many lines, or large ones; the client waits the longer for its next turn."""
+        seconds = len(lines) * SECONDS_PER_LINE
         messages: list[Received] = []
         group: list[bytes | OversizedLine] = []
         amount = 0
         for line, size in zip(lines, sizes, strict=True):
             group.append(line)
-            amount += size + (cost_of_json(line) if isinstance(line, bytes) else 0)
+            cost = cost_of_json(line) if isinstance(line, bytes) else 0
+            seconds += cost * SECONDS_PER_DECODED_BYTE
+            amount += size + cost
             if amount >= STEP:
                 messages += self._messages(group, amount)
                 group, amount = [], 0
+        self._socket.charge_reading(seconds)
         return messages + self._messages(group, amount) if group else messages
 
     def _begin(self, line: bytes | OversizedLine) -> None:
@@ -339,7 +375,9 @@ class ServedChannel(StreamChannel):
             try:
                 self._borrow(-(-kept // STEP) * STEP)
             except Overdrawn as problem:
-                return RequestError(SERVER_BUSY, f"there is no room for {amount} bytes: {problem}")
+                return RequestError(
+                    SERVER_BUSY, f"there is no room for what takes {amount} bytes in memory: {problem}"
+                )
         self._kept = kept
         return None
 
@@ -466,6 +504,7 @@ class SocketConnection:
             self._service.account.bytes,
             self._settings.send_timeout,
             server.limits.max_message_bytes,
+            self._settings.message_timeout,
         )
         try:
             async with open_background(f"the session with {channel.description}") as background:

@@ -37,7 +37,7 @@ class SocketFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = path.absolute()  # the program may change its directory meanwhile
         self._identity = _identity(path.lstat())
 
     def remove(self) -> None:

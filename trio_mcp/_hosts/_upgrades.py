@@ -22,7 +22,8 @@ from .._oauth._certificates import ClientCertificate
 from ._requests import CLOSE, READ_AHEAD, READ_BYTES, ConnectionIO, RequestHead, encode_head
 
 if TYPE_CHECKING:  # a server without WebSockets does not load the library for them
-    from .._bindings._websocket import GuardedStream, WebSocketChannel
+    from .._bindings._guarded_stream import GuardedStream
+    from .._bindings._websocket import WebSocketChannel
 
 
 def is_upgrade(head: RequestHead) -> bool:
@@ -135,6 +136,7 @@ class UpgradeCall(WebSocketCall):
         origin_of: Callable[[bytes], Origin | None],
         on_kept: Callable[[int], object],
     ) -> WebSocketChannel:
+        from .._bindings._guarded_stream import Patience
         from .._bindings._websocket import WebSocketChannel
 
         self._channel = WebSocketChannel(
@@ -143,6 +145,9 @@ class UpgradeCall(WebSocketCall):
             "the client" if self.client is None else f"the client at {self.client}",
             ping_interval=settings.keep_alive_interval,
             ping_timeout=settings.ping_timeout,
+            patience=Patience(
+                (settings.handshake_timeout, "handshake_timeout"), (settings.body_timeout, "body_timeout")
+            ),
             goodbye=GOODBYE,
             origin_of=origin_of,
             on_kept=on_kept,

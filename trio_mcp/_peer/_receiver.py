@@ -42,7 +42,7 @@ from .._codec._jsonrpc import (
     read_id,
 )
 from .._errors import PARSE_ERROR, TRANSPORT_FAILED, ConnectionLost, McpError, RequestError
-from .._limits import Limits
+from .._limits import KIB, Limits
 from .._logs import Log
 from .._trio import Contained, InlineTask
 from ._call import QueuedMessage
@@ -55,7 +55,10 @@ from ._sender import Sender
 _log: Final = Log("trio_mcp.peer")
 
 MAX_AT_ONCE: Final = 100
-"""After how many messages that need no handler other tasks get a pass. One read may bring half a million."""
+"""After how many messages that need no handler other tasks get a pass. One read may bring thirty thousand."""
+
+BYTES_AT_ONCE: Final = 64 * KIB
+"""After how many bytes of them: each may be a batch of twenty thousand."""
 
 PARTS_AT_ONCE: Final = 8
 """After how many parts of a batch other tasks get a pass. There may be a thousand, each of them a request."""
@@ -158,17 +161,18 @@ class Receiver:
         """
         received, queue, exchanges = self._received, self._queue, self._exchanges
         table = exchanges.table  # asked itself, before each message
-        taken = 0
+        taken = size = 0
         while received and not (
             self._is_held_up or queue.is_overfull or (table.is_overfull and exchanges.must_wait)
         ):
-            if taken == MAX_AT_ONCE:
+            if taken == MAX_AT_ONCE or size > BYTES_AT_ONCE:
                 self._gives_way = True
                 return None
             taken += 1
             message = received.popleft()
             ready: Ready | None = None
             if isinstance(message, Incoming):
+                size += len(message.data)
                 ready = self._take(message, scope)
             elif isinstance(message, _Decoded):
                 if self._parts_taken == PARTS_AT_ONCE:
@@ -268,10 +272,10 @@ class Receiver:
             problem = "a batch, and the revision in use has none"
             if self._dispatcher.accepts_batches:
                 problem = f"a batch of {len(messages)} messages; it holds 1 to {most} (max_batch_messages)"
-            answered = [answered_id(message) for message in messages]
-            for id in answered:
-                self._sender.refuse(id, f"the answer came in {problem}")
-            if not answered or None in answered:
+            if self._sender.awaits_answers:
+                for message in messages:
+                    self._sender.refuse(answered_id(message), f"the answer came in {problem}")
+            if not messages or any(answered_id(message) is None for message in messages):
                 self._complain(None, invalid_request(problem), origin)
             else:
                 _log.warning("%s sent answers in %s", self._channel.description, problem)

@@ -170,6 +170,11 @@ class SendQueue:
         """Whether senders must wait: there is no room, or others wait for it."""
         return self.size >= self._full_from
 
+    @property
+    def has_cancellations(self) -> bool:
+        """Whether cancellations of requests of this side are queued."""
+        return bool(self._cancellations)
+
     async def wait_room(self) -> None:
         """Wait in line until there is room. Does not checkpoint if there is room and no line.
 

@@ -315,6 +315,11 @@ class Sender:
         self._settle(call, response.result if isinstance(response, Response) else response.error)
         return True
 
+    @property
+    def awaits_answers(self) -> bool:
+        """Whether an answer can matter: a call waits for one, or the cancellation of one is queued."""
+        return bool(self.calls) or self.queue.has_cancellations
+
     def refuse(self, id: RequestId | None, problem: str, *, whole: bool = False) -> bool:
         """The answer with this id cannot be used. Returns whether a call waited for it.
 
