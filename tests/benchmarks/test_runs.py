@@ -120,7 +120,14 @@ def test_ours_is_always_among_those_that_are_chosen() -> None:
 
 def test_another_checkout_is_measured_with_its_own_programs_and_environment(tmp_path: Path) -> None:
     found = {one.name: one for one in find_contenders([], tmp_path)}
-    assert list(found) == ["ours", "ours@lean", "ours@protected", "ours@lean-protected", "earlier", "earlier@lean"]
+    assert list(found) == [
+        "ours",
+        "ours@lean",
+        "ours@protected",
+        "ours@lean-protected",
+        "earlier",
+        "earlier@lean",
+    ]
     commands = [
         found["earlier"].command("stdio"),
         found["earlier"].client_command(),
