@@ -180,3 +180,15 @@ async def test_a_file_with_something_else_is_reported_and_not_shown(tmp_path: Pa
         await FileTokenStore(path).get("a")
     assert "s3cret" not in str(failed.value)
     assert path.read_text() == content
+
+
+async def test_what_does_not_fit_into_the_file_costs_nothing_else(tmp_path: Path) -> None:
+    """What is kept comes from authorization servers: none of them makes the tokens of others unreadable."""
+    store = FileTokenStore(tmp_path / "tokens.json")
+    await store.set("good", "token")
+    with pytest.raises(AuthorizationFailed, match="larger than 1048576 bytes"):
+        await store.set("huge", "x" * 1_100_000)
+    assert await store.get("good") == "token"
+    await store.delete("good")
+    assert await store.get("good") is None
+    assert not list(tmp_path.glob(".tokens.json.*"))
