@@ -345,11 +345,9 @@ class _Introspection:
                     if response.status != 200:
                         raise ValueError(f"the status is {response.status}")
                     answer = _json.decode(await response.read(MAX_FETCHED))
-            if question.scope.cancelled_caught:
-                return
-            if not is_object(answer):
-                raise ValueError("the answer is no JSON object")
-            question.answer = cast("Mapping[str, Any]", answer)
+                if not is_object(answer):
+                    raise ValueError("the answer is no JSON object")
+                question.answer = cast("Mapping[str, Any]", answer)
         except Exception as error:
             # The boundary of one question; without an answer nobody is let in.
             _log.log(logging.WARNING, "%s cannot be asked about a token: %s", request.target.address, error)
