@@ -6,6 +6,7 @@ import re
 import stat
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -74,6 +75,19 @@ async def test_a_refused_answer_is_shown_as_one_and_the_port_is_free_afterwards(
         assert "not logged in" in pages[0][1]
         async with open_listener(uri) as again:
             assert again.redirect_uri == uri
+
+
+async def test_silent_connections_do_not_keep_the_answer_away() -> None:
+    """Any page can open them, to any port of this machine, and they may stay for ten seconds."""
+    async with open_listener(None) as listener, AsyncExitStack() as stack:
+        port = urlsplit(listener.redirect_uri).port
+        assert port is not None
+        silent = [
+            await stack.enter_async_context(await trio.open_tcp_stream("127.0.0.1", port)) for _ in range(40)
+        ]
+        with trio.fail_after(5):
+            assert (await fetch(f"{listener.redirect_uri}?state=x"))[0] == 400
+            assert await silent[0].receive_some() == b"", "the oldest have given way"
 
 
 async def test_cancelled_nothing_is_left() -> None:
