@@ -6,6 +6,7 @@ import re
 import stat
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -74,6 +75,19 @@ async def test_a_refused_answer_is_shown_as_one_and_the_port_is_free_afterwards(
         assert "not logged in" in pages[0][1]
         async with open_listener(uri) as again:
             assert again.redirect_uri == uri
+
+
+async def test_silent_connections_do_not_keep_the_answer_away() -> None:
+    """Any page can open them, to any port of this machine, and they may stay for ten seconds."""
+    async with open_listener(None) as listener, AsyncExitStack() as stack:
+        port = urlsplit(listener.redirect_uri).port
+        assert port is not None
+        silent = [
+            await stack.enter_async_context(await trio.open_tcp_stream("127.0.0.1", port)) for _ in range(40)
+        ]
+        with trio.fail_after(5):
+            assert (await fetch(f"{listener.redirect_uri}?state=x"))[0] == 400
+            assert await silent[0].receive_some() == b"", "the oldest have given way"
 
 
 async def test_cancelled_nothing_is_left() -> None:
@@ -180,3 +194,15 @@ async def test_a_file_with_something_else_is_reported_and_not_shown(tmp_path: Pa
         await FileTokenStore(path).get("a")
     assert "s3cret" not in str(failed.value)
     assert path.read_text() == content
+
+
+async def test_what_does_not_fit_into_the_file_costs_nothing_else(tmp_path: Path) -> None:
+    """What is kept comes from authorization servers: none of them makes the tokens of others unreadable."""
+    store = FileTokenStore(tmp_path / "tokens.json")
+    await store.set("good", "token")
+    with pytest.raises(AuthorizationFailed, match="larger than 1048576 bytes"):
+        await store.set("huge", "x" * 1_100_000)
+    assert await store.get("good") == "token"
+    await store.delete("good")
+    assert await store.get("good") is None
+    assert not list(tmp_path.glob(".tokens.json.*"))

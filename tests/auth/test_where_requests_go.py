@@ -41,11 +41,18 @@ class Names(trio.abc.HostnameResolver):
     ) -> Any:
         await trio.lowlevel.checkpoint()
         name = host.decode() if isinstance(host, bytes) else str(host)
-        address = self.names.get(name)
-        if address is None:
+        if name not in self.names:
             raise OSError("no such name")
-        kind = trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET
-        return [(kind, trio.socket.SOCK_STREAM, 6, "", (address, port))]
+        return [
+            (
+                trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET,
+                trio.socket.SOCK_STREAM,
+                6,
+                "",
+                (address, port),
+            )
+            for address in self.names[name].split()
+        ]
 
     async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
         raise NotImplementedError
@@ -57,6 +64,7 @@ NAMES = {
     "rebound.example": "10.1.2.3",
     "metadata.example": "169.254.169.254",
     "intranet.local": "192.168.1.5",
+    "both.example": "93.184.216.36 10.1.2.3",
 }
 
 
@@ -86,6 +94,10 @@ async def fetcher_for(url: str, *insecure: str) -> AsyncGenerator[Fetcher]:
         ("https://mcp.example/mcp", "https://auth.example/a b", "characters"),
         ("https://mcp.example/mcp", "https://auth.example/" + "x" * 10_000, "too long"),
         ("https://mcp.example/mcp", "https://017700000001/x", "on this machine"),
+        ("https://both.example/mcp", "https://10.0.0.1/x", "private"),
+        ("https://both.example/mcp", "https://rebound.example/x", "private"),
+        ("https://both.example/mcp", "http://127.0.0.1:9000/x", "not https"),
+        ("https://nowhere.example/mcp", "https://10.0.0.1/x", "private"),
         ("https://intranet.local/mcp", "http://intranet.local/x", "not https"),
         ("https://intranet.local/mcp", "https://metadata.example/x", "169.254"),
         ("http://127.0.0.1:8000/mcp", "https://169.254.169.254/x", "169.254"),

@@ -24,6 +24,7 @@ from inside_protection import (
     TooManyProofs,
     UsedProofs,
     protected_resource_module,
+    token_hash,
 )
 
 from trio_mcp import (
@@ -173,6 +174,45 @@ def test_a_proof_may_be_signed_by_an_rsa_key(size: int) -> None:
     made = jwt.encode({"typ": "dpop+jwt", "alg": "PS256", "jwk": jwk}, claims, key, algorithms=["PS256"])
     rules = ProofRules("https://mcp.test/mcp", None)
     rules.check([made], method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"iat": 10**400},
+        {"iat": float("nan")},
+        {"nonce": []},
+        {"nonce": {}},
+        {"htu": "http://["},
+        {"htu": "https://mcp.test:x/mcp"},
+        "[" * 1_500 + "]" * 1_500,
+    ],
+    ids=["iat-long", "iat-nan", "nonce-list", "nonce-object", "htu-host", "htu-port", "deep"],
+)
+def test_a_proof_that_holds_anything_is_refused_and_no_failure(changes: dict[str, Any] | str) -> None:
+    """It is written by a client: whatever is in it is that client's mistake (section 4.3), and costs no log."""
+    from joserfc import jws
+    from joserfc.jwk import ECKey
+
+    rules = ProofRules("https://mcp.test/mcp", b"secret")
+    key = ECKey.generate_key("P-256")
+    header = {"typ": "dpop+jwt", "alg": "ES256", "jwk": key.as_dict(private=False)}
+    said: Any = {"jti": "1", "htm": "POST", "htu": "https://mcp.test/mcp", "iat": 5, "ath": token_hash("t")}
+    said["nonce"] = rules.nonce(5.0)
+    payload = changes if isinstance(changes, str) else json.dumps({**said, **changes})
+    made = jws.serialize_compact(
+        header, payload, key, registry=jws.JWSRegistry(algorithms=["ES256"], strict_check_header=False)
+    )
+    with pytest.raises(ProofRefused):
+        rules.check([made], method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
+
+
+def test_the_id_of_a_proof_may_be_any_text() -> None:
+    """Also half of a pair of surrogates, which JSON can name; it is good once like any other."""
+    used = UsedProofs()
+    used.use("key", "\ud800", 0.0)
+    with pytest.raises(ProofRefused, match="before"):
+        used.use("key", "\ud800", 0.0)
 
 
 def test_nonces_grow_old() -> None:

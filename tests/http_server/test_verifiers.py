@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -229,6 +230,42 @@ async def test_a_question_outlives_who_has_asked_it(authorization: Authorization
             await trio.testing.wait_all_tasks_blocked()
             first.cancel()
         assert statuses == [200]
+
+
+async def test_a_question_ends_with_the_last_who_waits() -> None:
+    """Clients that make up tokens, and leave, have no questions open; who comes then asks anew."""
+    open_now, most = 0, 0
+    came, gone = trio.Event(), trio.Event()
+
+    async def say_nothing(stream: trio.SocketStream) -> None:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        if open_now == 5:
+            came.set()
+        with suppress(trio.BrokenResourceError):
+            while await stream.receive_some():
+                pass
+        open_now -= 1
+        if not open_now:
+            gone.set()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, say_nothing, 0, host="127.0.0.1"))
+        port = listeners[0].socket.getsockname()[1]
+        verifier = IntrospectionVerifier(f"http://127.0.0.1:{port}/x", client_id="a", client_secret="b")
+        with trio.fail_after(verifiers_module.FETCH_SECONDS / 2):  # sooner than questions end by themselves
+            async with verifier.open() as verify:
+                for _ in range(2):
+                    came, gone = trio.Event(), trio.Event()
+                    async with trio.open_nursery() as asking:
+                        for number in range(5):
+                            asking.start_soon(verify, f"made up {number}")
+                        await came.wait()
+                        asking.cancel_scope.cancel()
+                    await gone.wait()
+        nursery.cancel_scope.cancel()
+    assert most == 5
 
 
 @pytest.mark.parametrize("secret", ["wrong", "s3cret"])

@@ -81,6 +81,8 @@ def test_a_hierarchy_ends() -> None:
         ({"exp": None}, 5e9, None),
         ({"exp": True}, 0.0, "exp"),
         ({"exp": float("nan")}, 0.0, "exp"),
+        ({"exp": 10**400}, 0.0, "exp"),
+        ({"nbf": 10**400}, 0.0, "nbf"),
         ({"nbf": 100}, 40.0, None),
         ({"nbf": 100}, 39.9, "not valid yet"),
         ({"iss": "https://login.test/"}, 0.0, "another issuer"),
@@ -95,6 +97,7 @@ def test_a_hierarchy_ends() -> None:
         ({"cnf": {}}, 0.0, "bound"),
         ({"cnf": {"jkt": 7}}, 0.0, "bound"),
         ({"cnf": "x"}, 0.0, "bound"),
+        ({"cnf": {"jkt": None}}, 0.0, "bound"),
     ],
 )
 def test_what_a_token_must_say(changes: dict[str, Any], now: float, reason: str | None) -> None:
@@ -177,3 +180,14 @@ def test_challenges_say_what_is_needed() -> None:
     )
     assert challenge("Bearer", url, ()) == f'Bearer resource_metadata="{url}"'
     assert challenge("DPoP", url, ()).startswith(f'DPoP resource_metadata="{url}", algs="ES256 ')
+
+
+def test_a_subject_imitates_nobody() -> None:
+    """A principal is its string: without an issuer of its own, a subject must not be the string of another."""
+    issuers = frozenset({"https://login.test", "https://other.test"})
+    rules = TokenRules(audiences=RULES.audiences, issuers=issuers, implies={}, leeway=0.0)
+    said = {"sub": "https://other.test ann", "aud": SAID["aud"]}
+    with pytest.raises(TokenRefused, match="issued"):
+        rules.accept(said, 0.0)
+    assert rules.accept({**said, "iss": "https://login.test"}, 0.0).principal.subject == said["sub"]
+    assert rules.accept({**said, "sub": "Ann Smith"}, 0.0).principal == "Ann Smith"

@@ -20,6 +20,7 @@ from trio_mcp._oauth._access_tokens import read_token as read_token
 from trio_mcp._oauth._access_tokens import scopes_in as scopes_in
 from trio_mcp._oauth._access_tokens import with_implied as with_implied
 from trio_mcp._oauth._dpop import DpopKey as DpopKey
+from trio_mcp._oauth._dpop import token_hash as token_hash
 from trio_mcp._oauth._protected_resource import ProofRefused as ProofRefused
 from trio_mcp._oauth._protected_resource import ProofRules as ProofRules
 from trio_mcp._oauth._protected_resource import TooManyProofs as TooManyProofs

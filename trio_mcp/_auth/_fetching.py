@@ -92,7 +92,9 @@ class Fetcher:
         if target.socket_path is not None or self._server._transport is not None:  # noqa: SLF001 - opaque to users
             await trio.lowlevel.checkpoint()
             return True
-        return not all(map(is_public_address, await resolved(target))) or is_loopback(target.host)
+        # A server on the internet may have a private address among its own: that makes it no local one.
+        found = await resolved(target)
+        return (bool(found) and not any(map(is_public_address, found))) or is_loopback(target.host)
 
     async def check(self, url: str) -> HttpTarget:
         """Check that a URL may be called.

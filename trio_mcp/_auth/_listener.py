@@ -27,7 +27,8 @@ PATH: Final = "/callback"
 """Where answers come to, unless ``redirect_uri`` says otherwise."""
 
 MAX_CONNECTIONS: Final = 16
-"""How many connections the listener serves at once; browsers open several."""
+"""How many connections the listener serves at once; browsers open several. Of more, the one that has been silent
+for longest gives way."""
 
 CONNECTION_SECONDS: Final = 10.0
 """How long one connection may take."""
@@ -73,6 +74,7 @@ class LoginListener:
         self._judged = trio.Event()
         self._shown = trio.Event()
         self._places = trio.Semaphore(MAX_CONNECTIONS)
+        self._silent: dict[trio.CancelScope, None] = {}  # connections without a request so far, the oldest first
 
     async def wait_answer(self, is_wanted: Callable[[str], bool]) -> str:
         """Wait for the one answer that is wanted; all others are turned away."""
@@ -97,21 +99,35 @@ class LoginListener:
         try:
             self._places.acquire_nowait()
         except trio.WouldBlock:
-            await trio.aclose_forcefully(stream)
-            return
+            # A page can open connections and say nothing, but must not keep the answer from coming.
+            silent = next(iter(self._silent), None)
+            if silent is None:
+                await trio.aclose_forcefully(stream)
+                return
+            del self._silent[silent]
+            silent.cancel(reason="another connection needs the place")
+            await self._places.acquire()
+        scope = trio.CancelScope()
+        self._silent[scope] = None
         try:
-            with trio.move_on_after(CONNECTION_SECONDS), suppress(trio.BrokenResourceError, h11.ProtocolError):
-                await self._serve(stream)
+            with (
+                trio.move_on_after(CONNECTION_SECONDS),
+                scope,
+                suppress(trio.BrokenResourceError, h11.ProtocolError),
+            ):
+                await self._serve(stream, scope)
         finally:
+            self._silent.pop(scope, None)
             self._places.release()
             await trio.aclose_forcefully(stream)
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
+    async def _serve(self, stream: trio.SocketStream, scope: trio.CancelScope) -> None:
         import h11
 
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         while (event := connection.next_event()) is h11.NEED_DATA:
             connection.receive_data(bytes(await stream.receive_some(HEAD_BYTES)))
+        self._silent.pop(scope, None)
         if not isinstance(event, h11.Request):
             await trio.lowlevel.checkpoint()
             return

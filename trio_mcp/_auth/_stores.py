@@ -226,11 +226,14 @@ class FileTokenStore(TokenStore):
         return value
 
     def _write(self, kept: dict[str, str]) -> None:
+        data = json.dumps(kept, indent=1).encode("ascii")
+        if len(data) > MAX_FILE_BYTES:  # it could not be read again, and everything in it would be lost
+            raise ValueError(f"it would be larger than {MAX_FILE_BYTES} bytes")
         # mkstemp gives mode 0600.
         descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
         try:
-            with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
-                json.dump(kept, file, indent=1)
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             Path(name).replace(self._path)

@@ -288,6 +288,8 @@ class _Question:
     """What is asked about a token, for all who wait for it."""
 
     done: trio.Event = attrs.field(factory=trio.Event)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    waiting: int = 0
     answer: Mapping[str, Any] | None = None
 
 
@@ -308,7 +310,15 @@ class _Introspection:
         if question is None:
             question = self._open[key] = _Question()
             self._nursery.start_soon(self._ask, token, key, question, name="introspection")
-        await question.done.wait()
+        question.waiting += 1
+        try:
+            await question.done.wait()
+        finally:
+            question.waiting -= 1
+            if not question.waiting and not question.done.is_set():
+                # Or clients that make up tokens, and leave, would have any number of questions open.
+                del self._open[key]
+                question.scope.cancel(reason="nobody waits for what is known about the token any more")
         if question.answer is None:
             raise busy(503, "the authorization server cannot be asked about the token; try again", _RETRY_SECONDS)
         if question.answer.get("active") is not True:
@@ -330,19 +340,20 @@ class _Introspection:
             body=urlencode({"token": token, "token_type_hint": "access_token"}).encode("ascii"),
         )
         try:
-            with trio.fail_after(FETCH_SECONDS):
+            with question.scope, trio.fail_after(FETCH_SECONDS):
                 async with await self._http.send(request) as response:
                     if response.status != 200:
                         raise ValueError(f"the status is {response.status}")
                     answer = _json.decode(await response.read(MAX_FETCHED))
-            if not is_object(answer):
-                raise ValueError("the answer is no JSON object")
-            question.answer = cast("Mapping[str, Any]", answer)
+                if not is_object(answer):
+                    raise ValueError("the answer is no JSON object")
+                question.answer = cast("Mapping[str, Any]", answer)
         except Exception as error:
             # The boundary of one question; without an answer nobody is let in.
             _log.log(logging.WARNING, "%s cannot be asked about a token: %s", request.target.address, error)
         finally:
-            del self._open[key]
+            if self._open.get(key) is question:
+                del self._open[key]
             question.done.set()
 
 

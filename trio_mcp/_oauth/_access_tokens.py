@@ -37,6 +37,9 @@ ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA", "RS384", "RS512", "PS38
 
 _TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt"})
 
+_LAST_TIME: Final = 1e15
+"""The latest time that a token may name, in seconds since 1970: an integer may be too large for a float."""
+
 _EDWARDS: Final = frozenset({"EdDSA", "Ed25519"})
 
 
@@ -255,7 +258,7 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     value: object = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _LAST_TIME:
         raise TokenRefused(f"{name} of the token is no time")
     return float(value)
 
@@ -306,10 +309,13 @@ class TokenRules:
             raise TokenRefused("the token does not say whose it is")
         confirmation: object = claims.get("cnf")
         bound: Mapping[str, Any] = confirmation if is_object(confirmation) else {}
-        if confirmation is not None and not {"jkt", "x5t#S256"} & set(bound):
+        if confirmation is not None and bound.get("jkt") is None and bound.get("x5t#S256") is None:
             raise TokenRefused("the token is bound to something that is not known here")
         if len(self.issuers) == 1 and issuer is None:
             (issuer,) = self.issuers
+        if issuer is None and any(subject.startswith(f"{each} ") for each in self.issuers):
+            # As a string it would be the principal of that issuer.
+            raise TokenRefused("the token does not say who has issued it")
         principal = Principal(
             subject,
             issuer=issuer if issuer is None else issuer.replace(" ", "%20"),

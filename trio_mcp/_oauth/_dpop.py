@@ -192,7 +192,7 @@ def read_proof(proof: str) -> Proof:
         key = JWKRegistry.import_key(cast("Any", fields))
         token = jwt.decode(proof, key, algorithms=list(ALGORITHMS), registry=registry)
         return Proof(thumbprint(fields), token.claims)
-    except (JoseError, ValueError, TypeError, KeyError) as error:
+    except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
         if isinstance(error, InvalidProof):
             raise
         raise InvalidProof("the proof cannot be read, or its signature is wrong") from error

@@ -162,7 +162,7 @@ class UsedProofs:
             self._of[of] -= 1
             if not self._of[of]:
                 del self._of[of]
-        digest = hashlib.sha256(f"{key} {id}".encode()).digest()[:16]
+        digest = hashlib.sha256(f"{key} {id}".encode("utf-8", "surrogatepass")).digest()[:16]
         if digest in self._seen:
             raise ProofRefused("invalid_dpop_proof", "the proof was used before")
         if self._of.get(key, 0) >= MAX_PROOFS_OF_ONE or len(self._seen) >= MAX_PROOFS:
@@ -226,10 +226,11 @@ class ProofRules:
             raise ProofRefused("invalid_dpop_proof", "htm is not the method of the request")
         if not isinstance(url, str) or not self._is_here(url, path):
             raise ProofRefused("invalid_dpop_proof", "htu is not the URL of the request")
+        # Compared and not subtracted: an integer may be too large for a float.
         if (
             isinstance(issued, bool)
             or not isinstance(issued, (int, float))
-            or not abs(issued - now) <= PROOF_SECONDS
+            or not now - PROOF_SECONDS <= issued <= now + PROOF_SECONDS
         ):
             raise ProofRefused("invalid_dpop_proof", "iat is not now")
         if claims.get("ath") != token_hash(token):
@@ -240,13 +241,16 @@ class ProofRules:
             raise ProofRefused("invalid_dpop_proof", "jti is missing")
         if self._secret is not None:
             period = int(now // _NONCE_SECONDS)
-            if claims.get("nonce") not in {self._nonce(self._secret, period - back) for back in (0, 1)}:
+            if claims.get("nonce") not in [self._nonce(self._secret, period - back) for back in (0, 1)]:
                 raise ProofRefused("use_dpop_nonce", "the proof needs the nonce of DPoP-Nonce")
         self.used.use(key, id, now)
         return claims
 
     def _is_here(self, url: str, path: str) -> bool:
-        parts = urlsplit(canonical_resource(url.partition("#")[0].partition("?")[0]))
+        try:
+            parts = urlsplit(canonical_resource(url.partition("#")[0].partition("?")[0]))
+        except ValueError:
+            return False
         named = f"{parts.scheme}://{parts.netloc}{parts.path}"
         return named in {self._resource, f"{self._origin}{path}", canonical_resource(f"{self._origin}{path}")}
 
