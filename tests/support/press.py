@@ -14,7 +14,13 @@ import subprocess
 import sys
 from typing import Any, Final
 
-FLAGS: Final = ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server")
+FLAGS: Final = (
+    "--headless=new",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--no-proxy-server",
+)
 PRESS: Final = "document.querySelector('button[value=allow]')?.click()"
 SHOWN: Final = "document.title"
 
