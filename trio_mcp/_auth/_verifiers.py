@@ -207,10 +207,9 @@ class _JwtVerification:
                 fetch = walk.send(fetched)
             except StopIteration as stop:
                 found: AuthorizationServerMetadata = stop.value
-                break
-        if found.jwks_uri is None:
-            raise ValueError("its metadata do not say where they are (jwks_uri)")
-        return check_url("jwks_uri", found.jwks_uri)
+                if found.jwks_uri is None:
+                    raise ValueError("its metadata do not say where they are (jwks_uri)") from None
+                return check_url("jwks_uri", found.jwks_uri)
 
 
 async def _fetched(http: HttpClient, url: str) -> tuple[Fetched, float]:
