@@ -10,7 +10,7 @@ Imports point down only. The floors, lowest first:
     _oauth                   the rules of OAuth, for both sides, without I/O
     _channel                 what a transport must give
     _http                    HTTP/1.1 as a client speaks it
-    _auth                    how a client is authorized
+    _auth                    how a client is authorized, and whom a server lets in
     _bindings                the transports
     _peer                    one end of one connection
     _schema                  from Python signatures to JSON Schema and back

@@ -10,7 +10,6 @@ from inside_protection import (
     TokenRefused,
     TokenRules,
     VerificationKeys,
-    canonical_resource,
     challenge,
     metadata_url,
     read_token,
@@ -27,28 +26,6 @@ RULES = TokenRules(
     leeway=60.0,
 )
 SAID = {"iss": "https://login.test", "sub": "ann", "aud": "https://mcp.test/mcp", "exp": 1_000.0}
-
-
-@pytest.mark.parametrize(
-    ("written", "canonical"),
-    [
-        ("https://mcp.test/mcp", "https://mcp.test/mcp"),
-        ("HTTPS://MCP.Test/mcp", "https://mcp.test/mcp"),
-        ("https://mcp.test:443/Mcp", "https://mcp.test/Mcp"),
-        ("https://mcp.test:8443/mcp", "https://mcp.test:8443/mcp"),
-        ("https://mcp.test", "https://mcp.test"),
-        ("https://mcp.test/", "https://mcp.test"),
-        ("https://mcp.test/mcp/", "https://mcp.test/mcp/"),
-        ("https://mcp.test/mcp?tenant=a", "https://mcp.test/mcp?tenant=a"),
-        ("http://127.0.0.1:80/mcp", "http://127.0.0.1/mcp"),
-        ("urn:other", "urn:other"),
-        ("not a URL", "not a URL"),
-        ("https://[", "https://["),
-    ],
-)
-def test_equal_resources_are_equal_texts(written: str, canonical: str) -> None:
-    """And what is no URL is itself: other audiences are names."""
-    assert canonical_resource(written) == canonical
 
 
 @pytest.mark.parametrize(

@@ -133,17 +133,26 @@ def test_which_resources_are_those_of_a_server(resource: str, fits: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("url", "resource"),
+    ("written", "canonical"),
     [
-        ("https://MCP.Example.com/mcp", "https://mcp.example.com/mcp"),
-        ("https://mcp.example.com/", "https://mcp.example.com"),
-        ("https://mcp.example.com", "https://mcp.example.com"),
-        ("https://mcp.example.com:8443/a/?b#c", "https://mcp.example.com:8443/a/"),
+        ("https://mcp.test/mcp", "https://mcp.test/mcp"),
+        ("HTTPS://MCP.Test/mcp", "https://mcp.test/mcp"),
+        ("https://mcp.test:443/Mcp", "https://mcp.test/Mcp"),
+        ("https://mcp.test:8443/mcp", "https://mcp.test:8443/mcp"),
+        ("https://mcp.test", "https://mcp.test"),
+        ("https://mcp.test/", "https://mcp.test"),
+        ("https://mcp.test/mcp/", "https://mcp.test/mcp/"),
+        ("https://mcp.test/mcp?tenant=a", "https://mcp.test/mcp?tenant=a"),
+        ("http://127.0.0.1:80/mcp", "http://127.0.0.1/mcp"),
+        ("urn:other", "urn:other"),
+        ("not a URL", "not a URL"),
+        ("https://[", "https://["),
     ],
 )
 @shows("Canonical Server URI", "Resource Parameter Implementation")
-def test_what_a_server_is_called_that_says_nothing_of_itself(url: str, resource: str) -> None:
-    assert canonical_resource(url) == resource
+def test_equal_resources_are_equal_texts(written: str, canonical: str) -> None:
+    """And what is no URL is itself: other audiences are names."""
+    assert canonical_resource(written) == canonical
 
 
 @shows("Resource Parameter Implementation", "Token Audience Binding and Validation")
@@ -267,3 +276,14 @@ def test_a_server_of_2025_03_26_without_metadata_has_its_endpoints_at_the_root()
 )
 def test_which_addresses_are_on_the_internet(address: str, is_public: bool) -> None:
     assert is_public_address(address) is is_public
+
+
+@shows("Canonical Server URI")
+def test_the_query_of_a_server_that_says_nothing_of_itself_is_not_sent() -> None:
+    steps = discover(f"{SERVER}?session=1#part")
+    try:
+        next(steps)
+        while True:
+            steps.send(Fetched(404))
+    except StopIteration as done:
+        assert done.value.resource == SERVER

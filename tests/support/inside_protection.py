@@ -15,7 +15,6 @@ from trio_mcp._oauth._access_tokens import JwtRules as JwtRules
 from trio_mcp._oauth._access_tokens import TokenRefused as TokenRefused
 from trio_mcp._oauth._access_tokens import TokenRules as TokenRules
 from trio_mcp._oauth._access_tokens import VerificationKeys as VerificationKeys
-from trio_mcp._oauth._access_tokens import canonical_resource as canonical_resource
 from trio_mcp._oauth._access_tokens import read_token as read_token
 from trio_mcp._oauth._access_tokens import scopes_in as scopes_in
 from trio_mcp._oauth._access_tokens import with_implied as with_implied

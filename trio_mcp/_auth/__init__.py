@@ -1,1 +1,1 @@
-"""How a client is authorized: OAuth with the rules of `_oauth`, over `_http`. Knows nothing of MCP's messages."""
+"""How a client is authorized, and whom a server lets in: OAuth with the rules of `_oauth`, over `_http`."""

@@ -15,7 +15,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Protocol, TypeAlias, cast, final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import attrs
 import trio
@@ -25,11 +25,12 @@ from .._codec._json import is_object
 from .._core._http_rules import busy
 from .._http._client import HttpClient, open_http_client
 from .._http._messages import HttpRequest
-from .._http._target import HttpSettings, parse_target
+from .._http._target import HttpSettings, parse_target, shown_url
 from .._limits import KIB
 from .._logs import Log
 from .._oauth._access_tokens import ALGORITHMS, JwtRules, TokenRefused, VerificationKeys, read_token
 from .._oauth._certificates import ClientCertificate
+from .._oauth._metadata import AuthorizationServerMetadata, Fetched, find_server
 from .._oauth._principal import Principal
 from .._oauth._protected_resource import check_url
 from .._trio import open_hidden_nursery
@@ -176,8 +177,10 @@ class _JwtVerification:
         try:
             with trio.fail_after(FETCH_SECONDS):
                 uri = self._settings.jwks_uri or await self._find()
-                document, age = await _fetched(self._http, uri)
-            keys = VerificationKeys(document)
+                fetched, age = await _fetched(self._http, uri)
+            if fetched.members is None:
+                raise ValueError(f"{shown_url(uri)} answered with HTTP status {fetched.status}, and with no keys")
+            keys = VerificationKeys(fetched.members)
             now = trio.current_time()
             self._keys, self._fresh_until, self._usable_until = keys, now + age, now + max(age, _USABLE_SECONDS)
             wait = _AGAIN_SECONDS
@@ -190,55 +193,41 @@ class _JwtVerification:
             done.set()
 
     async def _find(self) -> str:
-        """Return where the keys are, as the metadata of the issuer say (RFC 8414, OpenID Connect Discovery).
+        """Return where the keys are, as the metadata of the issuer say.
 
         Raises:
+            AuthorizationFailed: There are no metadata that may be used.
             ValueError: They do not say it.
         """
-        issuer = self._settings.issuer
-        parts = urlsplit(issuer)
-        origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-        places = [f"{origin}/.well-known/oauth-authorization-server{path}"]
-        places.append(f"{origin}/.well-known/openid-configuration{path}")
-        if path:
-            places.append(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-        for place in places:
+        walk = find_server(self._settings.issuer)
+        fetch = next(walk)
+        while True:
+            fetched, _ = await _fetched(self._http, fetch.url)
             try:
-                document, _ = await _fetched(self._http, place)
-            except _NotThere:
-                continue
-            if document.get("issuer") != issuer:
-                raise ValueError(f"its metadata name another issuer, {str(document.get('issuer'))[:200]!r}")
-            if isinstance(document.get("jwks_uri"), str):
-                return check_url("jwks_uri", document["jwks_uri"])
-        raise ValueError("no metadata say where they are (jwks_uri)")
+                fetch = walk.send(fetched)
+            except StopIteration as stop:
+                found: AuthorizationServerMetadata = stop.value
+                if found.jwks_uri is None:
+                    raise ValueError("its metadata do not say where they are (jwks_uri)") from None
+                return check_url("jwks_uri", found.jwks_uri)
 
 
-class _NotThere(ValueError):
-    """A document does not exist."""
-
-
-async def _fetched(http: HttpClient, url: str) -> tuple[Mapping[str, Any], float]:
-    """Fetch a JSON object; return it, and for how long it may be kept, in seconds. Redirects are not followed.
+async def _fetched(http: HttpClient, url: str) -> tuple[Fetched, float]:
+    """Fetch a document; return it, and for how long it may be kept, in seconds. Redirects are not followed.
 
     Raises:
-        ValueError: There is none, or it is no JSON object.
-        McpError: The server cannot be reached.
+        McpError: The server cannot be reached, or the document is too large.
     """
     request = HttpRequest(method="GET", target=parse_target(url), headers=[(b"accept", b"application/json")])
     async with await http.send(request) as response:
-        if 400 <= response.status < 500:
-            raise _NotThere(f"{response.status} from {request.target.address}")
-        if response.status != 200:
-            raise ValueError(f"{response.status} from {request.target.address}")
-        document = _json.decode(await response.read(MAX_FETCHED))
-        if not is_object(document):
-            raise ValueError(f"what {request.target.address} sends is no JSON object")
+        try:
+            document: object = _json.decode(await response.read(MAX_FETCHED))
+        except (ValueError, RecursionError):
+            document = None
         said = _MAX_AGE.search((response.headers.get("cache-control") or "").lower())
-        least, most = _FRESH_SECONDS
-        return cast("Mapping[str, Any]", document), least if said is None else min(
-            max(float(said[1]), least), most
-        )
+    least, most = _FRESH_SECONDS
+    age = least if said is None else min(max(float(said[1]), least), most)
+    return Fetched(response.status, document), age
 
 
 # Introspection.

@@ -112,11 +112,24 @@ def bare_origin(parts: SplitResult) -> str:
     return f"{parts.scheme.lower()}://{parts.netloc.lower()}"
 
 
-def canonical_resource(server_url: str) -> str:
-    """Return the URI of a server that says nothing of itself (basic/authorization, "Canonical Server URI")."""
-    parts = urlsplit(server_url)
+def canonical_resource(uri: str) -> str:
+    """Return a resource so that equal ones are equal texts: scheme and host in lower case, no slash for no path.
+
+    What is no URL is returned as it is: other resources are names.
+
+    Spec: 2026-07-28, basic/authorization, "Canonical Server URI".
+    """
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return uri
+    if not parts.netloc:  # a name, and no URL
+        return uri
+    host, default = parts.netloc.lower(), {"https": ":443", "http": ":80"}.get(parts.scheme.lower(), "")
+    if default:
+        host = host.removesuffix(default)
     path = "" if parts.path == "/" else parts.path
-    return f"{bare_origin(parts)}{path}"
+    return f"{parts.scheme.lower()}://{host}{path}" + (f"?{parts.query}" if parts.query else "")
 
 
 def is_resource_of(resource: str, server_url: str) -> bool:
@@ -240,6 +253,7 @@ class AuthorizationServerMetadata:
     authorization_endpoint: str | None = None
     registration_endpoint: str | None = None
     revocation_endpoint: str | None = None
+    jwks_uri: str | None = None
     scopes_supported: tuple[str, ...] | None = None
     grant_types_supported: tuple[str, ...] | None = None
     token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
@@ -283,6 +297,7 @@ def read_authorization_server(
         authorization_endpoint=document.url("authorization_endpoint"),
         registration_endpoint=document.url("registration_endpoint"),
         revocation_endpoint=document.url("revocation_endpoint"),
+        jwks_uri=document.url("jwks_uri"),
         scopes_supported=document.texts("scopes_supported"),
         grant_types_supported=document.texts("grant_types_supported"),
         token_endpoint_auth_methods_supported=document.texts("token_endpoint_auth_methods_supported"),
@@ -467,12 +482,17 @@ def find_server(issuer: str) -> Generator[Fetch, Fetched, AuthorizationServerMet
     )
 
 
+def _assumed_resource(server_url: str) -> str:
+    """Return what a server is called that says nothing of itself: its URL without the query."""
+    return canonical_resource(server_url.partition("#")[0].partition("?")[0])
+
+
 def _discover_legacy(server_url: str, issuer: str | None) -> Discovery:
     """As 2025-03-26 has it: the server is its own authorization server, at the root of its origin."""
     origin = bare_origin(urlsplit(server_url))
     if issuer not in (None, origin, f"{origin}/"):
         server = yield from find_server(issuer)
-        return Discovered(resource=canonical_resource(server_url), server=server)
+        return Discovered(resource=_assumed_resource(server_url), server=server)
     url = f"{origin}/.well-known/oauth-authorization-server"
     fetched = yield Fetch(url, (LEGACY_VERSION,))
     if fetched.members is not None:
@@ -489,4 +509,4 @@ def _discover_legacy(server_url: str, issuer: str | None) -> Discovery:
             may_lack_pkce=True,
             name=f"the authorization server {origin}",
         )
-    return Discovered(resource=canonical_resource(server_url), server=server)
+    return Discovered(resource=_assumed_resource(server_url), server=server)

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, final
 from urllib.parse import urlsplit
 
-from ._access_tokens import canonical_resource
 from ._challenges import format_challenge
 from ._dpop import ALGORITHMS, InvalidProof, content_digest, read_proof, token_hash
+from ._metadata import canonical_resource
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 
