@@ -83,7 +83,7 @@ class _HiddenNursery:
                 await self._manager.__aexit__(kind, error, traceback)  # noqa: ASYNC102
             raise RuntimeError(_SCOPE_LEFT) from error
         carried = error
-        if isinstance(error, BaseExceptionGroup) and _has_no_cancellation(error):
+        if error is not None and _is_group_without_cancellation(error):
             carried = _Carried(error)
         try:
             return await self._manager.__aexit__(kind, carried, traceback)  # noqa: ASYNC102 - as Trio does
@@ -124,8 +124,10 @@ class _Carried(BaseException):
         return repr(self.error)
 
 
-def _has_no_cancellation(group: BaseExceptionGroup[BaseException]) -> bool:
-    return group.subgroup(trio.Cancelled) is None
+def _is_group_without_cancellation(error: BaseException) -> bool:
+    if not isinstance(error, BaseExceptionGroup):
+        return False
+    return cast("BaseExceptionGroup[BaseException]", error).subgroup(trio.Cancelled) is None
 
 
 def _with_the_carried(group: BaseExceptionGroup[BaseException]) -> BaseExceptionGroup[BaseException]:

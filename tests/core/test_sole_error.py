@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import weakref
+from typing import cast
 
 import pytest
 import trio
@@ -119,8 +120,9 @@ async def test_the_group_of_a_body_is_itself_among_others() -> None:
                     raise body  # noqa: ASYNC104
         except BaseException as error:  # noqa: ASYNC103 - it is looked at
             caught = error
-        group = caught.__cause__ if isinstance(caught, SystemExit) else caught
-        assert isinstance(group, BaseExceptionGroup)
+        found = caught.__cause__ if isinstance(caught, SystemExit) else caught
+        assert isinstance(found, BaseExceptionGroup)
+        group = cast("BaseExceptionGroup[BaseException]", found)
         assert set(group.exceptions) == {failure, body}
 
 
