@@ -631,12 +631,10 @@ def _widen(descriptor: int) -> None:
 def unread_bytes(stream: trio.abc.SendStream) -> int:
     """Return how many bytes that were written to a pipe nobody has read; 0 where the system does not say."""
     holder = _descriptor(stream)
-    if sys.platform != "linux" or holder is None:
-        return 0
-    try:
-        return int.from_bytes(fcntl.ioctl(holder.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
-    except (OSError, ValueError):  # it is closed
-        return 0
+    if sys.platform == "linux" and holder is not None:
+        with suppress(OSError, ValueError):  # it is closed
+            return int.from_bytes(fcntl.ioctl(holder.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
+    return 0
 
 
 def _fail(error: OSError) -> NoReturn:
