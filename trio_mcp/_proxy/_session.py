@@ -134,7 +134,7 @@ class ProxySession:
         self._handshake_over: trio.Event | None = None
         self._changes = FollowedChanges(limits, background, self)
         self.peer: Peer | None = None
-        self.ready = trio.Event()
+        self.ready: trio.Event = trio.Event()
 
     @asynccontextmanager
     async def connected(self, opening: AbstractAsyncContextManager[Peer]) -> AsyncGenerator[Peer]:

@@ -417,7 +417,7 @@ class ServerSession:
         holder = f"connection {next(_connections)}" if holder is None else holder
         surroundings = Surroundings(service.state, holder, application.find_tool, background, service.background)
         self._responder = Responder(application, service.parking, surroundings)
-        self.subscriptions = Subscriptions(
+        self.subscriptions: Final[Subscriptions] = Subscriptions(
             application.changes,
             application.capabilities,
             application.limits,
