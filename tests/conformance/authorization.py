@@ -16,8 +16,7 @@ from socket import create_server
 from typing import Final
 
 import trio
-from environments import CONFORMANCE, node
-from suite import SUITE_SECONDS, ServerProblemError
+from suite import SUITE_SECONDS, ServerProblemError, suite_command
 
 from trio_mcp import Revision
 from trio_mcp.testing import AuthorizationServer
@@ -31,10 +30,8 @@ def play(issuer: str, revision: str) -> tuple[int, str]:
     """Play all scenarios of a revision; return how many have passed, and what the suite has said."""
     with closing(create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
-    CONFORMANCE.require()
-    program = CONFORMANCE.package("@modelcontextprotocol/conformance") / "dist" / "index.js"
     client = ("--client-id", "suite", "-p", str(port), "--spec-version", revision)
-    command = (node(), program, "authorization", "--url", issuer, *client)
+    command = suite_command("authorization", "--url", issuer, *client)
     said = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as suite:
         assert suite.stdout is not None

@@ -42,14 +42,15 @@ class ServerProblemError(Exception):
     """Our server did not begin, or did not end."""
 
 
-def _command(*arguments: str | Path) -> tuple[str | Path, ...]:
+def suite_command(*arguments: str | Path) -> tuple[str | Path, ...]:
+    """Return the command line of the suite."""
     CONFORMANCE.require()
     return (node(), CONFORMANCE.package("@modelcontextprotocol/conformance") / "dist" / "index.js", *arguments)
 
 
 def list_runs(side: Side) -> list[Run]:
     """Ask the suite for every scenario of what is built, once for each revision that it is meant for."""
-    listed = subprocess.run(_command("list", f"--{side}"), capture_output=True, text=True, check=True)
+    listed = subprocess.run(suite_command("list", f"--{side}"), capture_output=True, text=True, check=True)
     return read_list(side, listed.stdout)
 
 
@@ -141,7 +142,7 @@ def play_client(run: Run) -> Result:
 
 def _play(run: Run, *target: str) -> Result:
     with tempfile.TemporaryDirectory() as directory:
-        command = _command(
+        command = suite_command(
             *(run.side, *target, "--scenario", run.scenario, "--spec-version", run.revision),
             *("--timeout", str(PLAYING_SECONDS * 1000), "--output-dir", directory),
             "--force",  # the suite knows no revisions of extensions
