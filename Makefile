@@ -9,13 +9,16 @@ BORROW := import pathlib, sys, sysconfig; here = sysconfig.get_path("purelib"); 
 
 # What pytest has compiled is kept: with a test file it is most of what a run takes.
 unexport PYTHONDONTWRITEBYTECODE
+# So is what Node.js has: the conformance suite is started hundreds of times.
+export NODE_COMPILE_CACHE := $(CURDIR)/.interop/compiled
 
-# A file's tests stay together, for they share servers.
-PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
+# Each process takes its tests in their order, for those of a file share servers, and in the end those of others.
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --quiet
 QUICK := tests/core tests/codec tests/schema tests/types tests/peer tests/server tests/client
+FIRST := not slow and not interop and not thorough
 COVER :=
 
-.PHONY: help demo quick test more check lint types public-types protocol matrix interop debian conformance siege bench bench-quick clean
+.PHONY: help demo quick test more check lint types mypy pyright public-types docs links errors protocol matrix interop debian conformance simulate siege soak mutants fuzz bench bench-quick clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -24,19 +27,21 @@ demo: .venv/run  ## run the example of the README
 	$(BIN)/python examples/demo.py
 
 quick: .venv/test  ## run after every change: no network, no other implementations; 40 seconds on two cores
-	$(PYTEST) -m "not slow and not interop and not thorough" --hypothesis-profile=quick $(QUICK)
+	$(PYTEST) -m "$(FIRST)" --hypothesis-profile=quick $(QUICK)
 
-test: .venv/test  ## see that everything works here, in a few minutes
-	$(PYTEST) -m "not slow and not interop" $(COVER)
+test: .venv/test  ## see that everything works here, in a few minutes: each feature, over each transport, once
+	$(PYTEST) -m "$(FIRST)" $(COVER)
 
-check: .venv/dev  ## run everything that must pass before a change is merged, in half an hour
-	$(MAKE) --no-print-directory test COVER="--cov --cov-report="
-	$(MAKE) --no-print-directory --jobs=3 lint types interop debian
+# Where coverage is measured, tests take three times as long, and nearly everything is reached by those of `test`.
+check: .venv/dev .venv/docs  ## run everything that must pass before a change is merged, in half an hour
+	$(MAKE) --no-print-directory test COVER="--cov --cov-report=term:skip-covered"
+	$(MAKE) --no-print-directory --jobs=3 pyright mypy lint interop public-types debian docs
 	$(MAKE) --no-print-directory more conformance bench-quick demo
+	$(MAKE) --no-print-directory fuzz SECONDS=2
 
-# What `test` leaves out, and the coverage of both. pytest-cov brings the data of the workers home.
-more: .venv/dev interop debian  ## run the tests that are slow, or need other implementations
-	$(PYTEST) -m "slow or interop" --cov --cov-append --cov-report=term:skip-covered
+# All that `test` leaves out.
+more: .venv/dev interop debian  ## run the tests that are slow, or thorough, or need other implementations
+	$(PYTEST) -m "slow or interop or thorough"
 
 # flake8 looks for what is asynchronous (see .flake8), at a second a file, so it gets the files where anything is.
 lint: .venv/dev  ## check style, formatting, asynchronous code and changelog fragments
@@ -45,11 +50,17 @@ lint: .venv/dev  ## check style, formatting, asynchronous code and changelog fra
 	$(BIN)/flake8 $$(grep -rlE --include='*.py' '\basync\b|\btrio\.' benchmarks examples tests trio_mcp)
 	$(BIN)/towncrier build --draft --version next >/dev/null
 
-types: .venv/dev  ## check types with mypy and pyright, and that all public names have them
+types: mypy pyright public-types  ## check types with mypy and pyright, and that all public names have them
+
+# What needs POSIX, and is imported nowhere else.
+POSIX := ^trio_mcp/(_bench/|_cli/_benching)
+
+mypy: .venv/dev
 	$(BIN)/mypy
-	$(BIN)/mypy --platform win32 trio_mcp
+	$(BIN)/mypy --platform win32 --cache-dir=.mypy_cache/win32 --exclude '$(POSIX)' trio_mcp
+
+pyright: .venv/dev
 	$(BIN)/pyright
-	$(MAKE) --no-print-directory public-types
 
 # What users' type checkers see: every public name has a known type. pyright looks only at what is really installed,
 # so the package goes into an environment of its own, which borrows the dependencies from the other.
@@ -61,6 +72,21 @@ public-types: .venv/dev
 		$(BIN)/pyright --verifytypes trio_mcp --ignoreexternal >$(INSTALLED)/report \
 		|| { cat $(INSTALLED)/report; exit 1; }
 	grep 'completeness score: 100%' $(INSTALLED)/report
+
+# Fails at a warning: a link within the site that leads nowhere, a name of ours that is not there, a page in no menu.
+docs: .venv/docs  ## build the documentation into build/docs/html; a minute
+	$(BIN)/python docs/site/assemble.py build/docs/source
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --jobs=auto --write-all \
+		--doctree-dir=build/docs/doctrees --conf-dir=docs/site build/docs/source build/docs/html
+
+links: .venv/docs  ## see whether the links to other sites lead somewhere; needs the network
+	$(BIN)/python docs/site/assemble.py build/docs/source
+	$(BIN)/python -m sphinx --quiet --builder=linkcheck --doctree-dir=build/docs/doctrees --conf-dir=docs/site \
+		build/docs/source build/docs/links
+
+# Fails where no section of the page takes a text.
+errors: .venv/test  ## write into docs/errors.md the texts of all errors
+	$(BIN)/python docs/site/error_texts.py --fill
 
 # Fails where a section of the specification has neither a test nor a reason.
 protocol: .venv/dev  ## write docs/protocol.md from the marks of the tests
@@ -81,9 +107,9 @@ conformance: interop  ## run the official conformance suite
 	$(BIN)/python tests/conformance/run.py --http lean --through-proxy 'server/*'
 	$(BIN)/python tests/conformance/authorization.py
 
-# The proxy that docs/deployment.md is tested with, and a browser for WebSockets: Debian's, where this runs as root.
+# The proxy that docs/deployment.md is tested with, a browser for WebSockets, and Redis: Debian's, where this runs as root.
 # Elsewhere those tests are skipped.
-DEBIAN := nginx chromium
+DEBIAN := nginx chromium redis-server
 
 debian:
 	@PATH="$$PATH:/usr/sbin:/usr/local/sbin"; \
@@ -94,19 +120,51 @@ debian:
 		apt-get install -qq -y --no-install-recommends $$missing >/dev/null; \
 	else echo "not installed:$$missing; the tests with these are skipped" >&2; fi
 
-# Plays every attack there is against a server over both hosts, beside an honest client, and writes what came of it into
-# docs/security.md. Three quarters of an hour; for a part: .venv/bin/python tests/siege/besiege.py --http lean 'unread-*'
-siege: .venv/dev  ## play every attack against a server, and write docs/security.md; three quarters of an hour
+# Random programs of both ends over wires that misbehave, judged by their logs: fails where a promise is broken. With
+# SEED=n one is played again, made short and drawn; with WIRES=lines,http only over these.
+SEEDS := 10000
+
+simulate: .venv/test  ## play SEEDS=10000 random programs, three minutes on two cores; SEED=n plays one again
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(WIRES),--wires $(WIRES))
+
+# Plays every attack there is against a server over every transport, beside an honest client, then the attacks with
+# patience on a mock clock, and writes what came of them into docs/security.md. As root, for at a Unix socket the attacker
+# is another user. For a part: .venv/bin/python tests/siege/besiege.py --host lean 'unread-*'
+siege: .venv/dev  ## play every attack against a server, and write docs/security.md; an hour and a half
 	$(BIN)/python tests/siege/besiege.py --fill
+	$(BIN)/python tests/siege/patience.py --fill
+
+# Lets a server and its clients do anything at random for so many minutes, then nothing, and fails if anything is left, if
+# memory grows or if the idle server takes time. A seed is printed: make soak SEED=4f2a MINUTES=30
+MINUTES ?= 10
+SEED ?=
+
+soak: .venv/dev  ## let clients come and die for MINUTES=10, and see that nothing is left; a table and a plot
+	$(BIN)/python tests/soak/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --plot .benchmarks/soak.svg
+
+# Plants wrong implementations, one at a time, and fails if neither the simulator nor a test notices one. For some of
+# them: .venv/bin/python tests/mutants/plant.py --tests 'parks-*'
+mutants: .venv/dev  ## plant wrong implementations, and see what notices each
+	$(BIN)/python tests/mutants/plant.py
+
+# Fuzzes the readers of what others send, each for so many seconds. What is found is kept in tests/fuzz/corpus, and the
+# exit status is not zero. The names: .venv/bin/python tests/fuzz/fuzz.py --list
+SECONDS := 60
+TARGETS := *
+
+fuzz: .venv/dev  ## fuzz each reader of what others send for SECONDS=60; some of them: TARGETS='sse request-*'
+	set -f; $(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(TARGETS)
 
 # Measures everything beside other implementations, which it installs, and shows and keeps what it finds. About 25 minutes.
 # For a part: .venv/bin/python -m benchmarks run --only echo; all there is to say: .venv/bin/python -m benchmarks --help
 bench: .venv/dev  ## measure everything beside other implementations; 25 minutes
 	$(BIN)/python -m benchmarks run
 
-# Whether everything can be measured, in two minutes: every cell has a number; how fast anything is, is not looked at.
-bench-quick: .venv/dev  ## see whether everything can be measured; two minutes
+# Whether everything can be measured, in three minutes: every cell has a number; how fast anything is, is not looked at,
+# but how that grows is.
+bench-quick: .venv/dev  ## see whether everything can be measured, and that nothing grows too steeply; three minutes
 	$(BIN)/python -m benchmarks run --quick
+	$(BIN)/python -m benchmarks growth --quick
 
 clean:  ## remove what was installed and measured
 	rm -rf .venv .interop .benchmarks .coverage* htmlcov build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -127,4 +185,8 @@ clean:  ## remove what was installed and measured
 
 .venv/dev: .venv/test
 	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+.venv/docs: .venv/run
+	$(BIN)/python -m pip install --quiet --editable . --group docs
 	touch $@

@@ -2,8 +2,8 @@
 
 environments    where other implementations are installed; the tests use it too
 peers/          what is measured: servers and clients on each implementation, and floors
-load/           the neutral load generator and the fixed server, in processes of their own
+load/           what the load generator does with them; itself it is in `trio_mcp._bench`
 workloads/      what is measured of them: one entry each
-running/        which process runs when, and on which core
-results/        what became of it: statistics, JSON, tables, plots, verdicts, targets
+growth          how cost grows with how much there is
+results/        what became of it: targets, plots, the page of results
 """

@@ -11,15 +11,19 @@ from typing import Final
 import attrs
 from rich.console import Console
 
+from benchmarks.environments import MissingEnvironmentError
+from benchmarks.growth import find_grown, measure_growth
 from benchmarks.measuring import QUICK, THOROUGH, measure_all
 from benchmarks.peers.contenders import CONTENDERS
-from benchmarks.results.comparison import compare
 from benchmarks.results.plots import draw_all
-from benchmarks.results.record import read_record
 from benchmarks.results.report import update_readme, write_report
-from benchmarks.results.table import changes_table, tables, targets_table
+from benchmarks.results.table import targets_table
 from benchmarks.results.targets import TARGETS, hold_to_targets
 from benchmarks.workloads import CELLS
+from trio_mcp._bench._figures import compare
+from trio_mcp._bench._records import RecordError, read_record
+from trio_mcp._bench._tables import changes_table, tables
+from trio_mcp._cli._main import main as trio_mcp_main
 
 __all__ = ["main"]
 
@@ -87,6 +91,12 @@ def report(options: argparse.Namespace) -> int:
     return 0
 
 
+def grow(options: argparse.Namespace) -> int:
+    """Measure how cost grows."""
+    grown = find_grown(options.only, is_quick=options.quick)
+    return measure_growth(grown, options.output, Console(), is_quick=options.quick)
+
+
 def show_list(options: argparse.Namespace) -> int:
     """Show what there is to measure, and who."""
     del options
@@ -99,7 +109,12 @@ def show_list(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Do what is asked for."""
+    """Do what is asked for. Without a command, options are those of ``run``."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["target"]:
+        sys.exit(trio_mcp_main(["bench", *given[1:]]))
+    if given and given[0].startswith("-") and given[0] not in ("-h", "--help"):
+        given.insert(0, "run")
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="How fast this library is, beside others and beside the floors."
     )
@@ -153,5 +168,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     reporting.add_argument("record", type=Path)
     reporting.add_argument("--page", type=Path, default=PAGE)
-    options = parser.parse_args(arguments)
-    sys.exit(options.do(options))
+    growing = command("growth", grow, "measure how cost grows with how much there is; too steep a slope fails")
+    growing.add_argument(
+        "--only", action="append", default=[], help="such as `sessions` or `size-stdio`; may be repeated"
+    )
+    growing.add_argument("--quick", action="store_true", help="fewer points, in half a minute")
+    growing.add_argument(
+        "--output", type=Path, help="the folder for what is found; default: a new one in .benchmarks"
+    )
+    commands.add_parser("target", help="measure any server or client: see `trio-mcp bench --help`, which this is")
+    options = parser.parse_args(given)
+    try:
+        sys.exit(options.do(options))
+    except (ValueError, RecordError, MissingEnvironmentError) as error:
+        parser.exit(2, f"python -m benchmarks: {error}\n")

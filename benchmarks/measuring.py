@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self, final
 
@@ -21,19 +20,20 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from benchmarks.environments import NODE, install_all
-from benchmarks.machine import describe_machine
 from benchmarks.peers.contender import Contender
 from benchmarks.peers.contenders import EARLIER, LEAN, OURS, find_contenders
 from benchmarks.peers.environments import ENVIRONMENTS
-from benchmarks.results.comparison import compare_within
-from benchmarks.results.record import Recorder, write_record
-from benchmarks.results.table import changes_table, tables, targets_table
+from benchmarks.results.table import targets_table
 from benchmarks.results.targets import Standing, hold_to_targets
-from benchmarks.running.cores import Cores
-from benchmarks.running.rounds import Found, Settings, count_measurements, run_rounds
 from benchmarks.workloads import find_cells
+from trio_mcp._bench._figures import compare_within
+from trio_mcp._bench._plan import Cores, Settings
+from trio_mcp._bench._records import Recorder, describe_run, write_record
+from trio_mcp._bench._running import Found, count_measurements, run_rounds
+from trio_mcp._bench._tables import changes_table, tables
 
 __all__ = ["QUICK", "THOROUGH", "Plan", "measure_all"]
 
@@ -79,6 +79,7 @@ QUICK: Final = Plan(
         "floor-json",
         "floor-cattrs",
         "floor-hypercorn",
+        "floor-anycorn",
         "floor-h11",
         "floor-httptools",
         "floor-msgspec",
@@ -95,7 +96,7 @@ def measure_all(plan: Plan, only: Iterable[str], output: Path | None, console: C
     cells = find_cells(only)
     contenders = find_contenders(plan.contenders, plan.earlier)
     install(contenders)
-    recorder = Recorder(describe_run(plan), cells, contenders)
+    recorder = Recorder(describe_run(plan.settings, sys.argv[1:]), cells, contenders)
     failures: list[Found] = []
     total = count_measurements(cells, contenders, plan.settings)
     path = output or RECORDS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
@@ -113,9 +114,8 @@ def measure_all(plan: Plan, only: Iterable[str], output: Path | None, console: C
             recorder.add(found)
             if "error" in found.answer:
                 failures.append(found)
-                progress.console.print(
-                    f"[red]{found.cell.name}, {found.contender.name}: {found.answer['error'][:600]}"
-                )
+                error = f"{found.cell.name}, {found.contender.name}: {found.answer['error'][:600]}"
+                progress.console.print(Text(error, "red"))
             value = found.answer.get("value")
             said = f"round {found.round + 1}  {found.cell.name}  {found.contender.name}"
             progress.update(
@@ -138,27 +138,6 @@ def install(contenders: Iterable[Contender]) -> None:
     if any(contender.is_compiled_late for contender in contenders):
         wanted.insert(0, NODE)
     install_all(dict.fromkeys(wanted))
-
-
-def describe_run(plan: Plan) -> Mapping[str, Any]:
-    """Return what a record says of how it was made."""
-    settings = plan.settings
-    return {
-        "began": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": sys.argv[1:],
-        "settings": {
-            "rounds": settings.rounds,
-            "seconds": settings.seconds,
-            "warm_up": settings.warm_up,
-            "settle": settings.settle,
-            "seed": settings.seed,
-        },
-        "cores": {
-            "server": None if settings.cores.server is None else list(settings.cores.server),
-            "load": None if settings.cores.load is None else list(settings.cores.load),
-        },
-        "machine": describe_machine(),
-    }
 
 
 def conclude(record: Mapping[str, Any], plan: Plan, console: Console) -> None:

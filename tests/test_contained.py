@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 import trio
@@ -12,7 +14,8 @@ import trio.testing
 from inside_base import Contained, propagating
 from inside_base import contained_module as _contained
 
-from trio_mcp import Server, open_client
+from trio_mcp import Context, NotificationContext, Revision, Server, open_client
+from trio_mcp.testing import open_client as open_testing_client
 
 
 def unexpected(error: BaseException) -> None:
@@ -163,3 +166,64 @@ async def test_only_interrupts_and_cancellations_go_on(
     error = make()
     assert propagating(error) is (error if goes_on else None)
     await trio.lowlevel.checkpoint()
+
+
+async def _in_a_nursery() -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+
+
+async def _in_nurseries() -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_in_a_nursery)
+        await _in_a_nursery()
+
+
+@pytest.mark.parametrize("work", [_in_a_nursery, _in_nurseries])
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("kind", ["tool", "resource", "sampling", "notification"])
+def test_a_nursery_that_is_cancelled_with_its_handler_is_no_failure(
+    work: Callable[[], Awaitable[None]],
+    revision: Revision,
+    kind: str,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: object,
+) -> None:
+    """Nothing is logged, and `trio_mcp.testing.open_client` raises nothing: all that comes out are cancellations."""
+    caplog.set_level(logging.INFO)
+    server: Server[Any] = Server("nurseries")
+
+    @server.tool
+    async def wait(ctx: Context) -> None:
+        if kind == "sampling":
+            await ctx.sample("?", max_tokens=1)
+        await work()
+
+    @server.resource("wait://here")
+    async def read() -> str:
+        await work()
+        return "here"
+
+    @server.notification_handler("notifications/example.com/wait")
+    async def notified(params: object, ctx: NotificationContext) -> None:
+        await work()
+
+    async def on_sample(params: object) -> Any:
+        await work()
+
+    async def give_up() -> None:
+        async with open_testing_client(server, revision=revision, on_sample=on_sample) as client:
+            with trio.move_on_after(1) as scope:
+                if kind == "resource":
+                    await client.read_resource("wait://here")
+                elif kind == "notification":
+                    await client.notify("notifications/example.com/wait")
+                    await trio.sleep_forever()
+                else:
+                    await client.call_tool("wait")
+            assert scope.cancelled_caught
+            await trio.testing.wait_all_tasks_blocked()
+
+    # Not in a test that is asynchronous itself: pytest-trio drops cancellations that come out of it.
+    trio.run(give_up, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert not caplog.records

@@ -2,13 +2,15 @@
 
 The Python blocks of a page are run in order, in one module, inside Trio; they may await. A block that calls
 `trio.run` is a program of its own. A block that begins with a file's name in a comment is also saved under it,
-where the programs after it find it. A `text` block right after one is what that prints.
+where the blocks after it find it. A `text` block right after one is what that prints. A block in a comment is not seen
+by readers; a process that it starts, and keeps in a name, ends with the page.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import logging
 import os
 import re
 import sys
@@ -25,7 +27,7 @@ import trio
 import trio_mcp
 
 ROOT: Final = Path(__file__).parents[1]
-PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
+PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
 MAX_SECONDS: Final = 60
 """For a page. Far more than any takes; machines that run tests are slow."""
 
@@ -55,7 +57,7 @@ class Block:
     @property
     def is_program(self) -> bool:
         """Whether it runs by itself."""
-        return "trio.run(" in self.code
+        return re.search(r"\b(trio|asyncio)\.run\(", self.code) is not None
 
     @property
     def is_server(self) -> bool:
@@ -102,26 +104,45 @@ async def test_the_code_on_a_page_runs(
     module = ModuleType(f"page_{page.stem.replace('-', '_')}")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # types are looked up there
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    with trio.fail_after(MAX_SECONDS):
-        for block in blocks_of(page.read_text(encoding="utf-8")):
-            if block.file_name is not None:
-                (tmp_path / block.file_name).write_text(block.code, encoding="utf-8")
-            if block.is_program:
-                ran = await trio.run_process(
-                    [sys.executable, "-W", "error", "-c", block.code], capture_stdout=True
-                )
-                printed = ran.stdout.decode()
-            elif block.is_server:
-                compile(block.code, str(page), "exec")
-                continue
-            else:
-                outcome = eval(block.compiled(page), vars(module))
-                if inspect.iscoroutine(outcome):
-                    await outcome
-                printed = capsys.readouterr().out
-            if block.printed is not None:
-                assert printed == block.printed, f"{page.name}, line {block.line}"
+    monkeypatch.setenv("PATH", os.defpath)  # of a reader who has activated no environment
+    for name in ("access", "audit"):  # what a page sets is set back
+        logger = logging.getLogger(f"trio_mcp.{name}")
+        monkeypatch.setattr(logger, "handlers", list(logger.handlers))
+        monkeypatch.setattr(logger, "level", logger.level)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    loaded = set(sys.modules)
+    try:
+        with trio.fail_after(MAX_SECONDS):
+            await run_blocks(page, module, tmp_path, capsys)
+    finally:
+        for value in vars(module).values():
+            if isinstance(value, trio.Process) and value.returncode is None:
+                value.kill()
+                with trio.CancelScope(shield=True):
+                    await value.wait()
+        for name in sys.modules.keys() - loaded:  # modules of other pages may have the same names
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+                del sys.modules[name]
+
+
+async def run_blocks(page: Path, module: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run what is on a page, and compare what it prints."""
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        if block.file_name is not None:
+            (folder / block.file_name).write_text(block.code, encoding="utf-8")
+        if block.is_program:
+            ran = await trio.run_process([sys.executable, "-W", "error", "-c", block.code], capture_stdout=True)
+            printed = ran.stdout.decode()
+        elif block.is_server:
+            compile(block.code, str(page), "exec")
+            continue
+        else:
+            outcome = eval(block.compiled(page), vars(module))
+            if inspect.iscoroutine(outcome):
+                await outcome
+            printed = capsys.readouterr().out
+        if block.printed is not None:
+            assert printed == block.printed, f"{page.name}, line {block.line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
@@ -15,6 +16,7 @@ from lines import LINES, open_line
 from trio.testing import MockClock
 
 from trio_mcp import (
+    AskPolicy,
     CacheHint,
     Context,
     HttpServerParameters,
@@ -23,14 +25,16 @@ from trio_mcp import (
     Limits,
     LogHandler,
     MemoryEventStore,
+    RequestError,
     ResponseCache,
     RestartPolicy,
     Server,
     fail_after_silence,
     open_client,
     open_sqlite_event_store,
+    open_sqlite_task_store,
 )
-from trio_mcp.types import ElicitResult
+from trio_mcp.types import CallToolResult, CreateMessageResult, ElicitResult, TextContent
 
 Give = Callable[[Any], object]
 
@@ -138,6 +142,7 @@ WHOLE: Final = [
     *fields(HttpServerSettings, "int"),
     *fields(HttpSettings, "int"),
     *fields(RestartPolicy, "int"),
+    *fields(AskPolicy, "int"),
     named("max_resumptions", parameters),
     named("max_entries", ResponseCache),
     named("max_bytes", ResponseCache),
@@ -145,6 +150,8 @@ WHOLE: Final = [
     named("max_session_bytes", MemoryEventStore),
     named("max_session_events", MemoryEventStore),
     ("max_session_events", opened(lambda n: open_sqlite_event_store(":memory:", max_session_events=n))),
+    ("max_tasks", opened(lambda n: open_sqlite_task_store(":memory:", max_tasks=n))),
+    ("max_bytes", opened(lambda n: open_sqlite_task_store(":memory:", max_bytes=n))),
     named("max_waiting", LogHandler),
     ("max_tokens", within_a_request(lambda ctx, n: sample(ctx, max_tokens=n))),
 ]
@@ -162,10 +169,12 @@ DURATIONS: Final = [
     ),
     *fields(HttpSettings, "float"),
     *fields(RestartPolicy, "float"),
+    *fields(AskPolicy, "float"),
     named("stream_timeout", parameters),
     named("notification_timeout", parameters),
     ("idle", enter(lambda seconds: fail_after_silence(seconds, at_most=1))),
     ("at_most", enter(lambda seconds: fail_after_silence(1, at_most=seconds))),
+    ("max_age", opened(lambda seconds: open_sqlite_task_store(":memory:", max_age=seconds))),
     ("request_timeout", opened(lambda seconds: open_client(Server("numbers"), request_timeout=seconds))),
 ]
 DURATIONS_OR_NONE: Final = [named("timeout", tool), named("timeout", prompt), named("timeout", resource)]
@@ -281,3 +290,124 @@ async def test_a_server_without_any_time_limit_works(
     async with open_line(server, binding, revision, settings, limits=Limits(**durations), **options) as line:
         await line.client.call_tool("ask")
         assert await line.client.list_tools() != []
+
+
+# What JSON has no number for. `null` in its place would be another value, so nothing is sent.
+
+
+def saying(text: str) -> Any:
+    return pytest.raises(ValueError, match=f"^{re.escape(text)} is not a number in JSON$")
+
+
+@LINES
+async def test_what_is_no_number_in_json_is_not_sent_by_a_client(
+    binding: str, revision: str, autojump_clock: MockClock
+) -> None:
+    """The error says which argument it is; the client goes on."""
+    server: Server[None] = Server("numbers")
+
+    @server.tool
+    async def echo(x: float | None = None) -> str:
+        return repr(x)
+
+    async with open_line(server, binding, revision) as line:
+        client = line.client
+        await client.list_tools(fresh=True)
+        before = len(line.tape.sent)
+        for call, path in (
+            (lambda: client.call_tool("echo", {"x": math.nan}), "arguments.x: nan"),
+            (lambda: client.call_tool("echo", {"x": {"y": [None, -math.inf]}}), "arguments.x.y[1]: -inf"),
+            (lambda: client.call_tool("echo", meta={"x/y": math.inf}), '_meta["x/y"]: inf'),
+            (lambda: client.request("tools/call", {"name": "echo", "arguments": {"x": math.nan}}), "arguments.x: nan"),
+            (lambda: client.request_many([("tools/list", None), ("tools/list", {"x": math.nan})]), "x: nan"),
+            (lambda: client.notify("x/y", {"x": math.nan}), "x: nan"),
+        ):  # fmt: skip
+            with saying(path):
+                await call()
+        sent = line.tape.sent[before:]
+        assert {message["method"] for message in sent} <= {"tools/list", "notifications/cancelled"}
+        assert (await client.call_tool("echo", {"x": 1.5})).text == "1.5"
+        assert (await client.call_tool("echo", {"x": None})).text == "None"
+        statistics = client.statistics()
+        assert (statistics.calls, statistics.outbox_bytes) == (0, 0)
+
+
+@LINES
+async def test_what_is_no_number_in_json_is_not_sent_by_a_server(
+    binding: str, revision: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a handler sends is refused there; what it returns or raises fails its request alone, and is logged."""
+    server: Server[None] = Server("numbers")
+
+    @server.tool
+    async def send(ctx: Context[Any]) -> str:
+        with saying("data.x: nan"):
+            await ctx.info({"x": math.nan})
+        with saying("x: inf"):
+            await ctx.notify("x/y", {"x": math.inf})
+        with pytest.raises(ValueError, match=r"^progress must be a finite number, not nan$"):
+            await ctx.report_progress(math.nan)
+        with pytest.raises(ValueError, match=r"^total must be a finite number, not inf$"):
+            await ctx.report_progress(1, math.inf)
+        return "sent nothing"
+
+    @server.tool
+    async def meta() -> CallToolResult:
+        return CallToolResult(content=(), meta={"x": math.nan})
+
+    @server.tool
+    async def data() -> str:
+        raise RequestError(-5, "why", {"x": math.nan})
+
+    @server.request_handler("x/low")
+    async def low(*_: object) -> dict[str, Any]:
+        return {"x": [math.nan]}
+
+    async with open_line(server, binding, revision, on_log=lambda _: None) as line:
+        client = line.client
+        assert (await client.call_tool("send", on_progress=lambda _: None)).text == "sent nothing"
+        for call, path in (
+            (lambda: client.call_tool("meta"), "result._meta.x"),
+            (lambda: client.call_tool("data"), "error.data.x"),
+            (lambda: client.request("x/low"), "result.x[0]"),
+        ):
+            caplog.clear()
+            with pytest.raises(RequestError) as caught:
+                await call()
+            assert (caught.value.code, caught.value.message) == (-32603, "internal error")
+            assert f"ValueError: {path}: nan is not a number in JSON" in caplog.text
+        assert ": None" not in repr(line.tape.received)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_what_is_no_number_in_json_is_no_answer(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    """An answer to a question: in the legacy era the handler's failure, in the modern era the call's."""
+    server: Server[None] = Server("asking")
+
+    @server.tool
+    async def ask(ctx: Context[Any]) -> str:
+        return repr(await ctx.sample("?", max_tokens=1))
+
+    async def answer(_: object) -> CreateMessageResult:
+        await trio.lowlevel.checkpoint()
+        return CreateMessageResult(
+            role="assistant", model="m", content=TextContent(text="x"), meta={"x": math.nan}
+        )
+
+    async with open_client(server, revision=revision, on_sample=answer) as client:
+        if revision == "2026-07-28":
+            with saying("inputResponses.1._meta.x: nan"):
+                await client.call_tool("ask")
+        else:
+            result = await client.call_tool("ask")
+            assert result.text == "The client refused sampling/createMessage: internal error"
+            assert "ValueError: result._meta.x: nan is not a number in JSON" in caplog.text
+
+
+def test_what_is_no_number_in_json_is_not_registered() -> None:
+    """Otherwise no list that it is in could be sent."""
+    server: Server[None] = Server("numbers")
+    with saying("meta.x: nan"):
+        server.tool(name="a", meta={"x": math.nan})(lambda: "a")
+    with saying("meta.x: inf"):
+        server.add_resource("x:y", "text", meta={"x": math.inf})

@@ -9,16 +9,29 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inside_base import MAX_LINES, MAX_PRINTED, Log, printable, printable_lines, shown
+from inside_base import (
+    MASK,
+    MAX_LINES,
+    MAX_PRINTED,
+    SECRET_PART,
+    Log,
+    printable,
+    printable_lines,
+    secrets_in,
+    shown,
+    without_secrets,
+)
 from inside_schema import InvalidValue, expected
 from inside_wire import InvalidData, located, show
 
 import trio_mcp
 from trio_mcp import (
+    AskRefused,
     AuthorizationFailed,
     AuthorizationRefused,
     ClientUnknown,
@@ -33,6 +46,8 @@ from trio_mcp import (
     ResourceNotFound,
     ServerUnavailable,
     SessionLost,
+    SkillChanged,
+    TaskCancelled,
     ToolError,
 )
 
@@ -106,6 +121,7 @@ ERRORS: Final[list[Exception]] = [
     LocalProtocolError(NASTY),
     RemoteProtocolError(NASTY),
     RequestError(-32000, NASTY, {NASTY: [NASTY]}),
+    AskRefused(-1, NASTY),
     HttpStatusError(500, NASTY, body=NASTY),
     SessionLost(404, NASTY, body=NASTY),
     AuthorizationRefused(401, NASTY, body=NASTY, scope=NASTY, error=NASTY),
@@ -121,6 +137,8 @@ ERRORS: Final[list[Exception]] = [
     HttpRefused(400, NASTY),
     ConfigError(NASTY, [NASTY, NASTY]),
     ServerUnavailable(NASTY, "failed", NASTY),
+    TaskCancelled(NASTY, NASTY),
+    SkillChanged(NASTY, NASTY, NASTY),
 ]
 
 
@@ -217,26 +235,106 @@ def test_a_record_names_the_line_that_wrote_it(caplog: pytest.LogCaptureFixture)
     assert [record.levelno for record in caplog.records] == [10, 20, 30, 40, 40, 30]
 
 
-def test_every_logger_of_the_package_is_made_in_one_place() -> None:
+def called(call: ast.Call) -> str:
+    """Return what is called, if that is a name, or a member of what has one."""
+    function = call.func
+    owner = ""
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        owner = f"{function.value.id}."
+    return owner + (function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", ""))
+
+
+def test_every_logger_of_the_package_is_made_where_texts_become_printable() -> None:
     """What is logged by any other would reach the log as an untrusted peer has written it."""
     found = set[str]()
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in {
+        source = path.read_text(encoding="utf-8")
+        if re.search(r"\b(logging|getLogger|print|warnings)\b", source) is None:
+            continue  # it need not be looked at more closely
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and called(node) in {
                 "logging.getLogger", "getLogger", "logging.Logger", "logging.warning", "logging.error",
                 "logging.info", "logging.debug", "logging.exception", "logging.log", "print", "warnings.warn",
             }:  # fmt: skip
                 found.add(path.name)
             if isinstance(node, ast.ImportFrom) and node.module == "logging":
                 found.add(path.name)
-    assert found == {"_logs.py"}
+    assert found == {"_logs.py", "_audit.py"}  # of the second, test_audit shows the same
 
 
 def test_templates_of_records_are_constants() -> None:
     """A message that is put together before it is logged has no arguments that could be made printable."""
+    looked_at = 0
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or not re.fullmatch(r"_log\.\w+", ast.unparse(node.func)):
+        source = path.read_text(encoding="utf-8")
+        if "_log." not in source:
+            continue  # it need not be looked at more closely
+        for node in ast.walk(ast.parse(source)):
+            if not isinstance(node, ast.Call) or not called(node).startswith("_log."):
                 continue
-            template = node.args[1 if ast.unparse(node.func) == "_log.log" else 0]
+            looked_at += 1
+            template = node.args[1 if called(node) == "_log.log" else 0]
             assert isinstance(template, ast.Constant), f"{path.name}, line {node.lineno}"
+    assert looked_at > 50
+
+
+# What others quote of our secrets.
+
+
+@given(st.text("ab%", max_size=30), st.text("ab%", max_size=60))
+def test_secrets_are_masked_whole_and_in_parts(secret: str, text: str) -> None:
+    """Each character is masked that belongs to a part of the secret that is long enough, and no other."""
+    size = min(len(secret), SECRET_PART)
+    if size < 4:
+        return
+    is_masked = [False] * len(text)
+    for at in range(len(text) - size + 1):
+        if text[at : at + size] in secret:
+            is_masked[at : at + size] = [True] * size
+    expected = re.sub(
+        "0+", MASK, "".join("0" if masked else c for c, masked in zip(text, is_masked, strict=True))
+    )
+    shown = without_secrets(text, [secret])
+    if quote(secret, safe="") == secret == quote_plus(secret):
+        assert shown == expected
+    else:  # as it is encoded it was looked for as well
+        assert not any(secret[at : at + size] in shown for at in range(len(secret) - size + 1))
+
+
+def test_short_secrets_are_masked_as_words() -> None:
+    """Else a password of one letter would make every text unreadable."""
+    assert without_secrets("the resource s, and s2: s", ["s"]) == "the resource ***, and s2: ***"
+    assert without_secrets("nothing", [""]) == "nothing"
+    assert without_secrets("nothing", []) == "nothing"
+
+
+def test_secrets_are_masked_in_json_however_they_are_encoded() -> None:
+    value = {"error": ["code=a%2Fb%2Bcd", {"a/b+cd": 1}], "a/b+cd": None, "n": 7, "t": True}
+    assert without_secrets(value, ["a/b+cd"]) == {
+        "error": ["code=***", {"***": 1}],
+        "***": None,
+        "n": 7,
+        "t": True,
+    }
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert without_secrets(deep, ["a/b+cd"]) == MASK
+
+
+def test_which_header_fields_are_secrets() -> None:
+    fields = [
+        (b"Authorization", b"Bearer t0ken"),
+        (b"authorization", b"Basic bWU6cGFzcw=="),
+        (b"Authorization", b"Basic !"),
+        (b"proxy-authorization", b"t0ken"),
+        (b"Cookie", b"a=b; c=d"),
+        (b"X-Api-Key", b"k3y"),
+        (b"DPoP", b"pr00f"),
+        (b"Accept", b"text/html"),
+        (b"Mcp-Session-Id", b"7"),
+        (b"Mcp-Param-Token", b"of a tool's argument"),
+        (b"X-Author", b"Jane Austen"),
+        (b"Idempotency-Key", b"1"),
+    ]
+    assert secrets_in(fields) == ("t0ken", "bWU6cGFzcw==", "pass", "!", "", "t0ken", "b", "d", "k3y", "pr00f")

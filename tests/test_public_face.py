@@ -5,21 +5,22 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import subprocess
 import sys
 import textwrap
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from unmeasured import unmeasured
 
 import trio_mcp
-from trio_mcp import types
+from trio_mcp import testing, types
 
 
 def run_python(script: str) -> Any:
@@ -60,7 +61,7 @@ def written_names(package: ModuleType) -> list[tuple[str, str]]:
 PUBLIC: list[str] = vars(trio_mcp)["__all__"]
 
 
-@pytest.mark.parametrize("package", [trio_mcp, types])
+@pytest.mark.parametrize("package", [trio_mcp, types, testing])
 def test_what_is_written_for_type_checkers_is_what_there_is(package: ModuleType) -> None:
     """The names are written once. Adding one is a decision about the API."""
     written = dict(written_names(package))
@@ -116,7 +117,7 @@ def test_names_are_found_without_files_of_source(tmp_path: Path) -> None:
     """) == [str(archive / "trio_mcp" / "__init__.pyc"), "trio_mcp", "trio_mcp.types"]
 
 
-@pytest.mark.parametrize("package", [trio_mcp, types])
+@pytest.mark.parametrize("package", [trio_mcp, types, testing])
 def test_names_can_be_looked_up_and_missing_ones_are_missing(package: ModuleType) -> None:
     """As with any module."""
     assert set(package.__all__) <= set(dir(package))
@@ -142,7 +143,8 @@ def is_ours(value: object) -> bool:
 
 def public_objects() -> Iterator[tuple[str, object]]:
     """Yield the classes and functions of the API, and their public methods and properties."""
-    for module, names in ((trio_mcp, PUBLIC), (types, vars(types)["__all__"])):
+    packages = ((trio_mcp, PUBLIC), (types, vars(types)["__all__"]), (testing, vars(testing)["__all__"]))
+    for module, names in packages:
         for name in names:
             value = getattr(module, name)
             if not (inspect.isclass(value) or inspect.isroutine(value)) or not is_ours(value):
@@ -163,6 +165,121 @@ def test_everything_public_is_described() -> None:
     assert len(DOCUMENTED) > 300
     begins = {name: (value.__doc__ or "").strip().split("\n\n")[0].rstrip() for name, value in DOCUMENTED.items()}
     assert {name: begin for name, begin in begins.items() if not begin.endswith((".", ":"))} == {}
+
+
+SHOWN = {
+    "Server": (
+        "activity add_app add_directory add_file add_resource add_skill add_skills completion disable_prompt "
+        "disable_resource disable_tool dropped_notifications enable_prompt enable_resource enable_tool "
+        "find_tool info instructions limits "
+        "list_changed middleware notification_handler notify open prompt remove_prompt remove_resource remove_tool "
+        "request_handler resource resource_updated revisions run serve_channel statistics tool"
+    ),
+    "Proxy": "activity limits middleware open revisions run serve_channel statistics",
+    "Client": (
+        "aclose answer_input call_tool complete discover get_prompt get_skill instructions list_directory "
+        "list_prompts list_resource_templates list_resources list_skills list_tools listen load_skill notify "
+        "ping read_app read_resource read_skill_file request request_many resume_task revision roots_changed "
+        "server_capabilities server_info set_log_level set_roots start_task statistics"
+    ),
+    "Context": (
+        "alert begin_task client_apps client_capabilities client_extensions client_info critical deadline debug elicit "
+        "elicit_url elicitation_complete emergency error headers info input_responses is_task list_roots log log_nowait "
+        "meta method "
+        "notice notify principal progress release_connection report_progress request request_id request_state "
+        "revision sample start_soon state wants_log warning within_roots"
+    ),
+}
+
+
+async def test_autocompletion_shows_what_users_use() -> None:
+    """What hosts and connections use of the same objects would only be in the way."""
+    server = trio_mcp.Server("shelf")
+    seen: list[object] = [server, trio_mcp.Proxy(server)]
+
+    @server.tool
+    async def look(ctx: trio_mcp.Context) -> None:
+        seen.append(ctx)
+        await ctx.info("looked")
+
+    async with trio_mcp.open_client(server) as client:
+        seen.append(client)
+        await client.call_tool("look")
+    shown = {type(one).__name__: [name for name in dir(one) if not name.startswith("__")] for one in seen}
+    assert {name: " ".join(names) for name, names in shown.items()} == SHOWN
+    assert all("__class__" in dir(one) for one in seen)
+
+
+def class_of(name: str) -> ast.ClassDef:
+    """Return where the package writes a class."""
+    mark = re.compile(rf"^class {name}\b", re.MULTILINE)
+    sources = (path.read_text(encoding="utf-8") for path in Path(trio_mcp.__file__).parent.rglob("*.py"))
+    (source,) = (source for source in sources if mark.search(source))
+    (found,) = (one for one in ast.parse(source).body if isinstance(one, ast.ClassDef) and one.name == name)
+    return found
+
+
+def written_members(cls: type) -> str:
+    """Return the public members of a class, those of its bases included, that its source has.
+
+    Editors offer these: they run nothing, and so know of no `__dir__`.
+    """
+    names: set[str] = set()
+    for written in [class_of(part.__name__) for part in cls.__mro__ if is_ours(part)]:
+        for node in ast.walk(written):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if node in written.body:
+                    names.add(name)
+                case ast.AnnAssign(target=ast.Name(id=name)) if node in written.body:
+                    names.add(name)
+                case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                    names.add(name)
+                case _:
+                    pass
+    return " ".join(sorted(name for name in names if not name.startswith("_")))
+
+
+FURTHER = {
+    "RunningServer": "serve_channel state statistics",
+    "Events": "acknowledged waiting",
+    "GroupEvents": "refusals",
+    "Pages": "pages",
+    "ProgressReporter": "advance report value",
+    "McpASGI": "running well_known",
+    "ClientGroup": (
+        "call_tool changes clients complete get_prompt list_prompts list_resource_templates list_resources list_tools "
+        "listen read_resource restart states wait_ready wait_settled"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*SHOWN, *FURTHER])
+def test_editors_and_the_reference_show_what_users_use(name: str) -> None:
+    """Both go by the members of the class, of which the reference describes each that has a docstring."""
+    shown = SHOWN | FURTHER
+    assert written_members(getattr(trio_mcp, name)) == " ".join(sorted(shown[name].split()))
+
+
+CLASSES = [value for value in DOCUMENTED.values() if inspect.isclass(value)]
+
+
+def test_hints_of_everything_public_can_be_evaluated() -> None:
+    """By `typing.get_type_hints`, as frameworks do: classes name another module as theirs than where they are written."""
+    assert len(CLASSES) > 250
+    for cls in CLASSES:
+        assert not any(isinstance(hint, str) for hint in get_type_hints(cls, include_extras=True).values())
+    for name in vars(types)["__all__"]:
+        if inspect.isclass(cls := getattr(types, name)):
+            get_type_hints(cls.__init__)
+    for value in DOCUMENTED.values():
+        made = inspect.isclass(value) and inspect.isfunction(value.__init__)
+        if made or inspect.isfunction(value):
+            function: Any = vars(value).get("__init__", value) if made else value
+            hints = get_type_hints(function, include_extras=True)
+            assert not any(isinstance(hint, str) for hint in hints.values())
+    assert get_type_hints(trio_mcp.OAuth.__init__)["scopes"] == Collection[str] | str | None
+    assert get_type_hints(trio_mcp.Principal)["claims"] == Mapping[str, Any]
+    assert get_type_hints(types.ListToolsResult.__init__)["tools"] == Sequence[types.Tool]
 
 
 # What an import leaves alone.

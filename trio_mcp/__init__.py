@@ -3,7 +3,7 @@
 Imports point down only. The floors, lowest first:
 
     _absent, _version, _printable
-    _errors, _logs, _lazily, _limits, _revisions, _trio
+    _errors, _logs, _audit, _lazily, _limits, _revisions, _trio
     types                    what is on the wire, one class per concept
     _codec                   bytes, JSON-RPC messages, wire types
     _core                    the rules of the protocol, without I/O
@@ -18,7 +18,9 @@ Imports point down only. The floors, lowest first:
     _proxy                   a server that forwards to another one
     _endpoint                a server's HTTP endpoint, both eras
     _hosts                   what carries it, and what listens: ASGI, Hypercorn, sockets
-    testing                  what transports are tested with
+    _workers                 several processes that are one server
+    testing, otel            what transports are tested with; OpenTelemetry
+    _bench                   any server and any client, measured
     _cli, __main__           the command line
     _public                  where each public name lives
     this module

@@ -17,7 +17,8 @@ import trio
 
 from ._absent import ABSENT
 from ._codec._jsonrpc import Notification, RequestId
-from ._errors import McpError, RequestError
+from ._errors import TRANSPORT_FAILED, McpError, RequestError
+from ._printable import excerpt
 
 
 class Origin(Protocol):
@@ -29,7 +30,7 @@ class Origin(Protocol):
     Without it, that is the principal, or the connection if there is no principal. And it may have a method
     `keep_answer`, which is called with the size of each larger answer before it waits to be written, and may
     refuse it with a `RequestError`. What it counts for a client that does not read is kept for as long as
-    anything refers to the origin.
+    anything refers to the origin. Where the transport knows the address of the sender, it has that as `client`.
     """
 
     @property
@@ -51,6 +52,17 @@ def holder_of(origin: Origin | None, connection: str) -> str:
     if isinstance(holder, str):
         return holder
     return connection if origin.principal is None else f"principal {origin.principal}"
+
+
+def owner_of(origin: Origin | None) -> str | None:
+    """Return whose a message is, as plain text to be kept; `None` where nobody authenticates."""
+    return None if origin is None or origin.principal is None else str(origin.principal)
+
+
+def client_of(origin: Origin | None) -> str | None:
+    """Return the address of the sender of a message, if its origin knows that."""
+    client = None if origin is None else getattr(origin, "client", None)
+    return client if isinstance(client, str) else None
 
 
 def keep_answer(origin: Origin | None, size: int) -> None:
@@ -83,15 +95,23 @@ class Incoming:
         origin: Where it came from, if the transport has more than one origin.
         failure: Why a request has no result, if the transport can fail one request and go on. Then `data` is an
             error response for it: the peer's own (a `RequestError`), or one that the transport has made instead
-            (any other error, with the code `TRANSPORT_FAILED`). If its id is null, the failure is that of the
-            connection as a whole.
+            (any other `McpError`, with the code `TRANSPORT_FAILED`). If its id is null, the failure is that of
+            the connection as a whole. Any other exception is what the peer's handler has raised, in this process;
+            `data` is then the answer that does not show it.
         value: The decoded message, if the transport had to decode it.
     """
 
     data: bytes
     origin: Origin | None = None
-    failure: McpError | None = None
+    failure: Exception | None = None
     value: Any = ABSENT
+
+    @property
+    def was_on_wire(self) -> bool:
+        """Whether the other side has sent this, and not the transport in its place."""
+        if isinstance(self.failure, RequestError):
+            return self.failure.code != TRANSPORT_FAILED
+        return not isinstance(self.failure, McpError)
 
 
 @final
@@ -126,6 +146,7 @@ class OriginGone:
 
 
 Received: TypeAlias = Incoming | TooLarge | OriginGone
+"""What a channel gives when it is received from."""
 
 
 class AnswerClock(Protocol):
@@ -166,12 +187,19 @@ class Channel(abc.ABC):
 
     One task calls `receive` and one calls `send`. `give_up` never waits. To carry MCP over another transport,
     subclass it and pass the object to `open_client` or `serve_channel`.
+
+    Attributes:
+        transport: The name of the transport, for records and statistics: ``"stdio"``, ``"http"``,
+            ``"websocket"``, ``"tcp"``, ``"tls"``, ``"unix"``, ``"memory"``, or what a channel of yours says.
     """
+
+    _description: str = ""
+    transport: str = "custom"
 
     @property
     def description(self) -> str:
         """A name for errors and logs, such as ``stdio server 'python weather.py' (pid 4711)``."""
-        return type(self).__name__
+        return self._description or type(self).__name__
 
     @abc.abstractmethod
     async def receive(self) -> Sequence[Received]:
@@ -258,6 +286,17 @@ class Channel(abc.ABC):
         del wake
         return False
 
+    def call_on_answers(self, take: Callable[[Sequence[Received]], int]) -> None:  # noqa: B027 - saves a pass
+        """Have answers taken where they come, while a task waits in `receive`.
+
+        That task then needs no pass of the event loop. The channel may call `take` with what the task would be
+        woken with. The default never does. Called once, and first.
+
+        Args:
+            take: Returns how many of these messages it has taken, the first ones; the others are to be received.
+                It never waits, runs nothing of the user's, and may be called in any task.
+        """
+
     def call_on_release(self, released: Callable[[RequestId, float | None], object]) -> None:  # noqa: B027
         """Have a function called when the other side closes the connection of a request, to answer it later.
 
@@ -289,6 +328,44 @@ class Channel(abc.ABC):
         if reason is not None:
             params["reason"] = reason
         return Notification("notifications/cancelled", params)
+
+    def withdraw_answer(self, request_id: RequestId) -> bool:
+        """Stop sending the answer to a request that the other side has cancelled, if it is still being sent.
+
+        For transports on which `send` returns before the other side has accepted what was sent. Never waits. The
+        default does nothing.
+
+        Returns:
+            Whether there was such an answer.
+        """
+        del request_id
+        return False
+
+    def explain_unusable(self, data: bytes, problem: str) -> str:
+        """Return what to log when the other side has sent what is no message, with the beginning of it.
+
+        Called by clients, whose servers get no answer to it. A transport on which other things can come in
+        between overrides this to name them, and how to avoid them.
+
+        Args:
+            data: What has come, without framing.
+            problem: Why it is no message.
+        """
+        return f"{self.description} sent what cannot be used: {problem}: {excerpt(data)}"
+
+    def explain_silence(self) -> str:
+        """Return what else to say of a server that has not answered while connecting: a clause that ends in "; ".
+
+        The default says nothing.
+        """
+        return ""
+
+    def about_to_close(self) -> None:  # noqa: B027 - right for a wire that only `send` waits for
+        """This end is being left: what is queued is still sent, and then `aclose` called.
+
+        All of that may take `Limits.goodbye_timeout`, from here on. A channel that waits for more than the wire
+        in `send` stops doing so. Never waits. The default does nothing.
+        """
 
     @abc.abstractmethod
     async def aclose(self) -> None:

@@ -5,12 +5,14 @@
     │   ├── LocalProtocolError     the caller asked for what the protocol forbids; nothing was sent
     │   └── RemoteProtocolError    the peer broke the specification
     ├── RequestError               the answer to a request was an error: code, message, data
+    │   ├── AskRefused             this client, or its user, refused what its server asked
     │   └── HttpStatusError        it was an HTTP error: status, body, retry_after
     │       ├── SessionLost        the server no longer knows the session
     │       └── AuthorizationRefused
     │                              the server wants another authorization, or none is enough: 401, 403
     ├── ToolError                  a tool failed in a way its caller should read
     ├── ResourceNotFound           a resource that was asked for does not exist
+    ├── SkillChanged               a file of a skill is not what its server has said
     ├── Lagged                     a listener was too slow for its subscription
     ├── ConnectionLost             the connection is gone, and why
     ├── AuthorizationFailed        no token could be had, and why
@@ -64,6 +66,9 @@ Outside the range that JSON-RPC and MCP reserve, as 2026-07-28 requires of new c
 SERVER_BUSY: Final = -31002
 """Ours: the request was not started, because too much waits already or the server is about to stop."""
 
+USER_REJECTED: Final = -1
+"""The user refuses what a server asks (2025-11-25, client/sampling, "Error Handling")."""
+
 TRANSPORT_FAILED: Final = -31003
 """Ours: there is no answer of the peer, because the transport could not get one. Never on the wire."""
 
@@ -110,14 +115,19 @@ class RequestError(McpError):
     Attributes:
         code: A JSON-RPC or MCP error code.
         message: One sentence for people, as it was sent.
-        data: Further information of the sender, or `ABSENT`.
+        data: Further information of the sender; `None` if there is none.
         question: In a handler that has asked the client, the method that the client answered with this error;
             else `None`.
         status: In a client, the HTTP status that the error came with; `None` if it did not come as an HTTP error.
-        retry_after: How many seconds the server asks to wait before the next request, if HTTP has `Retry-After`.
+        retry_after: In a client, how many seconds the server asks to wait before the next request, if HTTP has
+            `Retry-After`. On a server, what that is to be, where the error is a whole response: modern HTTP, and
+            ``SERVER_BUSY``.
+        is_own_share: On a server, with ``SERVER_BUSY``, whether it is this client that has used up what it may
+            have. Where the error is a whole response of modern HTTP, its status is then 429, and 503 otherwise.
     """
 
-    def __init__(self, code: int, message: str, data: object | Absent = ABSENT) -> None:
+    def __init__(self, code: int, message: str, data: object | Absent = None) -> None:
+        data = None if data is ABSENT else data
         super().__init__(code, message, data)
         self.code = code
         self.message = message
@@ -125,10 +135,22 @@ class RequestError(McpError):
         self.question: str | None = None
         self.status: int | None = None
         self.retry_after: float | None = None
+        self.is_own_share = False
 
     def __str__(self) -> str:
-        extra = "" if self.data is ABSENT else f" {shown(self.data)}"
+        extra = "" if self.data is None else f" {shown(self.data)}"
         return f"{shown(self.message, str)} [{self.code}]{extra}"
+
+
+@final
+class AskRefused(RequestError):
+    """What a server asked of this client was refused, by its `AskPolicy` or by a person.
+
+    In the legacy era the server gets this error, with the code -1. In the modern era it waits for none, so the
+    request of ours that it had asked about raises it.
+
+    Spec: 2025-11-25, client/sampling, "Error Handling"; 2026-07-28, likewise.
+    """
 
 
 class HttpStatusError(RequestError):
@@ -164,6 +186,10 @@ class SessionLost(HttpStatusError):
     """
 
 
+_NOTHING_SAID: Final = frozenset({"", "{}", "[]", "null", '""'})
+"""Bodies of refusals that say nothing."""
+
+
 @final
 class AuthorizationRefused(HttpStatusError):
     """The server did not handle a request: it wants to see an authorization (401), or a greater one (403).
@@ -173,6 +199,7 @@ class AuthorizationRefused(HttpStatusError):
         scope: The scopes that it asks for, separated by blanks, as sent; `None` if it names none.
         resource_metadata: Where it says who issues tokens for it, as sent; `None` if it does not say so there.
         error: The code of its challenge, as sent: ``"invalid_token"``, ``"insufficient_scope"``; or `None`.
+        was_authorized: Whether the request had credentials, which the server does not accept.
         reason: What was refused, what the challenge says, and what to write, in one sentence.
 
     Spec: 2026-07-28, basic/authorization, "Error Handling"; RFC 6750, section 3.
@@ -189,8 +216,10 @@ class AuthorizationRefused(HttpStatusError):
         scope: str | None = None,
         resource_metadata: str | None = None,
         error: str | None = None,
+        was_authorized: bool = False,
     ) -> None:
         super().__init__(status, message, body=body, retry_after=retry_after)
+        self.was_authorized = was_authorized
         self.scheme = scheme
         self.scope = scope
         self.resource_metadata = resource_metadata
@@ -202,6 +231,7 @@ class AuthorizationRefused(HttpStatusError):
 
     def __str__(self) -> str:
         sent = self.body if self.message == self.reason else self.message
+        sent = "" if sent.strip() in _NOTHING_SAID or sent in self.reason else sent
         reason = printable(self.reason)
         return f"{reason}: {printable(sent, MAX_SHOWN_BODY)}" if sent else reason
 
@@ -210,7 +240,8 @@ class ToolError(McpError):
     """Raise it in a tool to report a failure to the model, in words it can act on.
 
     The message is sent as a result with `isError`. Every other exception is logged in full on the server, and the
-    client gets one fixed sentence instead, because its text was not written for untrusted readers.
+    client gets one fixed sentence instead, because its text was not written for untrusted readers. Prompts and
+    resources have no such results: they raise `RequestError`, or `ResourceNotFound`.
 
     On the client it has the message of the tool: as sent in ``error.args[0]``; printable, and with its lines
     after the first indented, as text.
@@ -236,6 +267,29 @@ class ResourceNotFound(McpError):
         super().__init__(message)
         self.message = message
         self.uri = uri
+
+
+@final
+class SkillChanged(McpError):
+    """A file of a skill is not what its server has said of it; it must not be used.
+
+    The skill has changed since, or somebody has tampered with it. `Client.get_skill` with ``fresh=True`` says
+    what holds now; who has approved the skill as it was must be asked again.
+
+    Attributes:
+        skill: The URI of the skill's SKILL.md.
+        uri: The URI of the file.
+        problem: What is wrong with it.
+    """
+
+    def __init__(self, skill: str, uri: str, problem: str) -> None:
+        super().__init__(skill, uri, problem)
+        self.skill = skill
+        self.uri = uri
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return printable(f"{self.uri} is not what the server has said of the skill: {self.problem}")
 
 
 class Lagged(McpError):
@@ -265,18 +319,33 @@ class ConnectionLost(McpError):
             it is still running.
         stderr: The last lines the server process wrote to its standard error, oldest first, made printable. The
             original goes to `StdioServerParameters.stderr`.
+        is_stderr_shown: Whether that is this program's own standard error, so that they can be seen there. The
+            text of this error then repeats the last of them alone.
+        question: In a handler that has asked the client, the method that was not answered; else `None`.
     """
 
-    def __init__(self, reason: str, *, exit_status: int | None = None, stderr: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        exit_status: int | None = None,
+        stderr: Sequence[str] = (),
+        is_stderr_shown: bool = False,
+    ) -> None:
         reason = printable(reason)
         super().__init__(reason)
         self.reason: str = reason
         self.exit_status = exit_status
         self.stderr: tuple[str, ...] = tuple(map(printable, stderr))
+        self.is_stderr_shown = is_stderr_shown
+        self.question: str | None = None
 
     def __str__(self) -> str:
         if not self.stderr:
             return self.reason
+        if self.is_stderr_shown:
+            last = next((line for line in reversed(self.stderr) if line.strip()), "")
+            return f"{self.reason}; its standard error, shown above, ends with: {last.strip()}"
         tail = "\n".join(f"    {line}" for line in self.stderr)
         return f"{self.reason}; the last of its standard error:\n{tail}"
 
@@ -285,7 +354,9 @@ class ConnectionLost(McpError):
 
         One loss fails many waiting tasks. Each raises its own error, so that tracebacks stay separate.
         """
-        again = ConnectionLost(self.reason, exit_status=self.exit_status, stderr=self.stderr)
+        again = ConnectionLost(
+            self.reason, exit_status=self.exit_status, stderr=self.stderr, is_stderr_shown=self.is_stderr_shown
+        )
         again.__cause__ = self.__cause__
         return again
 
@@ -314,6 +385,27 @@ class ClientUnknown(AuthorizationFailed):
 
     Spec: 2026-07-28, basic/authorization/client-registration.
     """
+
+
+@final
+class TaskCancelled(McpError):
+    """The task that a server had made of a call was cancelled, by its server or by another client.
+
+    Attributes:
+        id: The task's id.
+        reason: Its last status message, as it was sent; `None` if it had none.
+
+    Spec: ext-tasks, "Task Cancellation".
+    """
+
+    def __init__(self, id: str, reason: str | None = None) -> None:
+        super().__init__(id, reason)
+        self.id = id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        why = "" if self.reason is None else f": {shown(self.reason, str)}"
+        return f"the task {shown(self.id, str)} was cancelled{why}"
 
 
 @final

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 
@@ -36,6 +38,8 @@ def attach(
         )
         # Tracebacks and documentation show the public module. Aliases belong to another module, and keep it.
         if getattr(value, "__module__", "").startswith(f"{package}._") and hasattr(value, "__qualname__"):
+            if isinstance(value, type):
+                _evaluate_hints(value)
             value.__module__ = package
         namespace[name] = value
         return value
@@ -44,6 +48,35 @@ def attach(
         if home in eager:
             get(name)
     return get, lambda: sorted({*namespace, *homes}), sorted(homes)
+
+
+def names_for_users(obj: object) -> list[str]:
+    """Return what ``dir()`` shows of an object: no private names."""
+    return [name for name in object.__dir__(obj) if name.startswith("__") or name[0] != "_"]
+
+
+def name_as_methods_of(name: str, *parts: type) -> None:
+    """Let Python's own errors about arguments name the class that users know, and not the part that has a method.
+
+    Args:
+        name: The class.
+        parts: Its bases.
+    """
+    for part in parts:
+        for attribute, member in vars(part).items():
+            method = member
+            while isinstance(method, FunctionType):
+                method.__qualname__ = f"{name}.{attribute}"
+                method = getattr(method, "__wrapped__", None)
+
+
+def _evaluate_hints(cls: type) -> None:
+    """Evaluate the hints of a class that are text, before it names a module that lacks what they name."""
+    known = vars(sys.modules[cls.__module__])
+    for name, hint in cls.__annotations__.items():
+        if isinstance(hint, str):
+            with suppress(NameError):  # what is imported for type checkers alone stays text
+                cls.__annotations__[name] = eval(hint, known)  # noqa: S307 - our own module
 
 
 def _homes_of(package: str) -> Mapping[str, str]:
@@ -62,5 +95,7 @@ def _homes_of(package: str) -> Mapping[str, str]:
         return module  # from which the statement takes the name
 
     spec: Any = find_spec(f"{package}._public")
+    if not hasattr(spec.loader, "get_code"):  # that of pytest, which rewrites the assertions of what has plugins
+        spec = PathFinder.find_spec(spec.name, sys.modules[package].__path__)
     exec(spec.loader.get_code(spec.name), {"__builtins__": {"__import__": note}})  # noqa: S102 - our own module
     return homes

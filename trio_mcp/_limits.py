@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Final, final
+import sys
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import cache
+from inspect import unwrap
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, final, get_args, get_origin, is_typeddict
 
 import attrs
+
+from ._printable import shown
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -32,6 +40,22 @@ def check_whole(name: str, value: object, *, at_least: int = 1) -> int:
     if value > MAX_WHOLE:
         raise ValueError(f"{name} must be less than 2**63")
     return value
+
+
+MAX_PORT: Final = 65_535
+
+
+def check_port(value: object, *, at_least: int = 1) -> None:
+    """Check a port; 0, which is any that is free, is one to listen on only.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: There is no such port.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"port must be a whole number from {at_least} to {MAX_PORT}, not {shown(value)}")
+    if not at_least <= value <= MAX_PORT:
+        raise ValueError(f"port must be {at_least} to {MAX_PORT}, not {shown(value)}")
 
 
 def check_number(name: str, value: object, *, what: str = "number", is_finite: bool = True) -> float:
@@ -85,6 +109,13 @@ def check_seconds(name: str, value: object, *, may_be_zero: bool = True, is_told
     return seconds
 
 
+_INSTEAD: Final = {
+    "headers": "write HttpServerParameters(url, headers=...) in place of the URL",
+    "timeout": "write 'with trio.fail_after(seconds):' around it, or open_client(request_timeout=...) for all",
+}
+"""What to write in place of options that others have."""
+
+
 def refuse_unknown(options: Mapping[str, object], known: type[Any]) -> None:
     """Refuse misspelt options, which Python accepts where options are ``**options``.
 
@@ -98,7 +129,125 @@ def refuse_unknown(options: Mapping[str, object], known: type[Any]) -> None:
     unknown = options.keys() - known.__annotations__.keys()
     if unknown:
         names = ", ".join(sorted(unknown))
+        if unknown <= _INSTEAD.keys():
+            raise TypeError(
+                f"there is no option {names}: {'; '.join(_INSTEAD[name] for name in sorted(unknown))}"
+            )
         raise TypeError(f"there is no option {names}; see {known.__name__}: {', '.join(known.__annotations__)}")
+
+
+def check_options(options: Mapping[str, object], known: type[Any]) -> None:
+    """Refuse options that are misspelt, or of another type; see `refuse_unknown` and `check_given`."""
+    refuse_unknown(options, known)
+    check_given(known, options)
+
+
+# What is given, compared with its hints
+#
+# The hints are what type checkers read, so no second list can say something else. Compared are kinds, those of
+# items too: what shows at once that something else was meant. Numbers are not, for each has a check that knows
+# its bounds; nor are options whose own checks say more. Where something is done for each request, this is called
+# when it has failed, and costs nothing before.
+
+_EXPLAINED: Final = frozenset(
+    ("era", "http", "lifespan", "log_level", "messages", "policy", "rate", "scopes", "target", "ui")
+)
+
+
+def check_given(owner: Any, given: Mapping[str, object]) -> None:
+    """Refuse what is of another kind than its hint says, for those whose programs are not checked.
+
+    Args:
+        owner: The function, or the class of its options.
+        given: What it is given, by name; what it has no hint for is not looked at.
+
+    Raises:
+        TypeError: Something is of another kind: the text has its name, what is wanted, and what was found.
+        ValueError: It is none of the texts that it can be.
+    """
+    for name, hint in _hints_of(unwrap(owner)).items():
+        if name in given and name not in _EXPLAINED and not _fits(given[name], hint):
+            wanted = _wanted(hint)
+            found = _found(given[name], with_items=" in a " in wanted)
+            if isinstance(given[name], str) and "'" in wanted:
+                raise ValueError(f"{name} takes {wanted}, not {given[name]!r:.60}")
+            instead = f": write {name}=[...]" if " in a list" in wanted and " of " not in found else ""
+            if hasattr(given[name], "__aenter__"):
+                instead = f": write 'async with ... as it' around it, and {name}=it"
+            raise TypeError(f"{name} takes {wanted}, not {found}{instead}")
+
+
+@cache
+def _hints_of(owner: Any) -> Mapping[str, Any]:
+    hints: dict[str, Any] = {}
+    parts = [part for part in getattr(owner, "__mro__", (owner,)) if hasattr(part, "__annotations__")]
+    for name, hint in ChainMap(*(part.__annotations__ for part in parts)).items():
+        text = hint if isinstance(hint, str) else getattr(hint, "__forward_arg__", None)
+        module = getattr(hint, "__forward_module__", None) or owner.__module__
+        home = getattr(owner, "__globals__", None) or vars(sys.modules[module])
+        with suppress(NameError, SyntaxError):  # what is imported for type checkers alone, and '*args'
+            hints[name] = hint if text is None else eval(text, home)  # noqa: S307 - our own
+    return hints
+
+
+def _fits(value: object, hint: Any) -> bool:
+    kind, args = get_origin(hint) or hint, get_args(hint)
+    items: Any = value
+    if kind in (Union, UnionType):
+        return any(_fits(value, each) for each in args)
+    if kind is Literal or kind is None:
+        return value in (args or (None,))
+    if not isinstance(kind, type) or kind in (Any, int, float):
+        return True
+    if args and get_origin(args[-1]) is AbstractAsyncContextManager:  # a function: what it returns can be called
+        return callable(value) and isinstance(value, type) is hasattr(value, "__aenter__")
+    if kind is tuple and Ellipsis not in args:
+        return isinstance(value, tuple) and len(items) == len(args) and all(map(_fits, items, args))
+    kind = dict if is_typeddict(kind) else kind
+    if getattr(kind, "_is_protocol", False) and kind.__module__ != Iterable.__module__:
+        names = [name for name in vars(kind) if name == "__call__" or name[0] != "_"]
+        is_class = isinstance(value, type) and "__call__" not in names
+        return not is_class and all(hasattr(value, name) for name in names)
+    if kind is Iterable or not args or not isinstance(value, Collection):  # an iterator is looked at once
+        return isinstance(value, Iterable if kind in (Sequence, Collection) else kind)
+    if not isinstance(value, Mapping) and isinstance(value, Iterable if kind in (Sequence, Collection) else kind):
+        item = str if get_origin(args[0]) is Literal else args[0]  # which texts there may be, another check knows
+        return not isinstance(value, (str, bytes)) and all(_fits(each, item) for each in items)
+    of_key, *of_value = args
+    members = of_value and isinstance(value, Mapping)
+    return isinstance(value, kind) and all(
+        _fits(each, of_value[0] if members else of_key) for each in (items.values() if members else items)
+    )
+
+
+def _wanted(hint: Any) -> str:
+    kind, args = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_wanted(each) for each in args if each is not NoneType))
+    if kind is Literal:
+        return " or ".join(map(repr, args))
+    if kind.__name__ == "tuple" and args and Ellipsis not in args:
+        return f"({', '.join(map(_wanted, args))})"
+    if kind is Callable or "__call__" in vars(kind):
+        return "a function"
+    if issubclass(kind, Mapping):
+        return "a mapping" if not args or args[1] in (Any, object) else f"{_wanted(args[1])} by name in a mapping"
+    if args and issubclass(kind, Iterable):
+        return f"{_wanted(args[0])} in a list"
+    name, home = kind.__name__, kind.__module__
+    ours = f"types.{name}(...)" if home == "trio_mcp.types" else f"{name}(...)"
+    return getattr(kind, "_wanted", ours if home.startswith("trio_mcp") else name)
+
+
+def _found(given: Any, *, with_items: bool) -> str:
+    kind, items = type(given).__name__.replace("NoneType", "None"), given
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    if not with_items or not isinstance(given, Collection) or isinstance(given, (str, bytes)):
+        return kind
+    members = items.values() if isinstance(given, Mapping) else items
+    inner = ", ".join(dict.fromkeys(type(each).__name__ for each in members))
+    return f"{kind} of {inner}" if inner else kind
 
 
 def valid_size(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -144,7 +293,8 @@ class Limits:
             message that takes more is treated like one that is too large, and not decoded. Also what the pages of
             one list may take together that a client reads in one go (``await client.list_tools()``).
         max_inbound_requests: Requests of the peer that are served at once. Further requests wait, unstarted;
-            answers, cancellations and pings still get through.
+            answers, cancellations and pings still get through. Also of the questions that come with one modern
+            result.
         max_inbound_bytes: What the requests being served may take in memory together, as they came and decoded,
             before further ones wait. Also what a client keeps over HTTP of responses that have not come to their
             end, as bytes, before it reads only the oldest of them on.
@@ -161,7 +311,8 @@ class Limits:
             client, may take in memory together, as they came and decoded; and what the URIs weigh that a session
             of the legacy era has subscribed to.
         max_batch_messages: Messages in one batch, where the revision has batches. A larger one is refused whole.
-        max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
+        max_outbound_requests: Requests of ours without an answer, but for those that were given up. Further
+            callers wait for their turn.
         max_outbox_bytes: What may lie ready to be written before senders wait. When what cannot wait (answers to
             pings, refusals, cancellations) exceeds it alone, because the peer does not read, nothing of the peer
             is read either until it does.
@@ -208,6 +359,12 @@ class Limits:
             handler, up to `max_notifications` of them; the oldest go for new ones.
         parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for;
             more than 0.
+        max_tasks: Tasks that a running server keeps, those that have ended included, until their ``ttl`` is over.
+            A further one is refused with ``SERVER_BUSY``, or answered without a task if it need not be one. None
+            is dropped before its time.
+        max_tasks_per_principal: The same, for one client: a principal, an address without authentication, or a
+            connection.
+        max_task_result_bytes: The largest result of a task, as JSON; a task with a larger one fails.
         max_used_states: States that a server remembers as used until they expire, for all clients, where they are
             good for one request only (`Server`, ``single_use_states``). One client may have half of what is left
             to others. A request with a further one is refused with ``SERVER_BUSY``; none is forgotten before.
@@ -281,6 +438,9 @@ class Limits:
     max_parked_per_principal: int = _size(1_000)
     max_parked_notification_bytes: int = _size(1 * MIB)
     parked_timeout: float = _positive(600.0)
+    max_tasks: int = _size(10_000)
+    max_tasks_per_principal: int = _size(1_000)
+    max_task_result_bytes: int = _size(8 * MIB)
     max_used_states: int = _size(100_000)
     max_request_state_bytes: int = _size(64 * KIB)
     max_input_rounds: int = _size(10)

@@ -1,7 +1,8 @@
 """`Log`, through which every module of the package logs. It makes untrusted text printable.
 
-Nothing is configured here: the loggers are the program's, without a handler, filter or level of ours. Records
-that repeat, as a peer can cause by sending one invalid message after another, are counted and summed up.
+Nothing is configured here but what a person asks for (`is_wire_shown`): the loggers are the program's, without a
+handler, filter or level of ours. Records that repeat, as a peer can cause by sending one invalid message after
+another, are counted and summed up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from typing import Final, final
 
 import attrs
 
+from ._audit import hand_over
 from ._printable import printable_lines, shown
+
+WIRE: Final = "trio_mcp.wire"
+"""The logger that shows each message of each connection, its secrets masked, if its own level is DEBUG."""
 
 FIRST: Final = 20
 """The number of records of a kind that are written within `PERIOD` before they are summed up."""
@@ -174,7 +179,7 @@ class Log:
             # Formatters use this text instead of formatting the traceback.
             text = "".join(traceback.format_exception(error))
             record.exc_text = "    " + printable_lines(text.rstrip("\n"))
-        logger.handle(record)
+        hand_over(logger, record)
 
 
 def _place(error: BaseException | None) -> tuple[str, int] | None:
@@ -190,3 +195,24 @@ def _place(error: BaseException | None) -> tuple[str, int] | None:
 def _is_plain_number(value: object) -> bool:
     # Python refuses to format integers of thousands of digits.
     return isinstance(value, float) or (isinstance(value, int) and -(2**64) < value < 2**64)
+
+
+def is_wire_shown(*, by_itself: bool) -> bool:
+    """Return whether the logger `WIRE` shows messages.
+
+    Args:
+        by_itself: Whether to have it write to standard error, unless the program has given it a handler.
+    """
+    logger = logging.getLogger(WIRE)
+    if by_itself and not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03d %(message)s", "%H:%M:%S"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False  # the program's own handlers would write it once more
+    return 0 < logger.level <= logging.DEBUG and logger.isEnabledFor(logging.DEBUG)
+
+
+def is_info_shown() -> bool:
+    """Return whether the program's log shows what this package tells at INFO."""
+    return logging.getLogger("trio_mcp").isEnabledFor(logging.INFO)

@@ -7,8 +7,13 @@ are not printable are escaped as in a string of Python: ``\n``, ``\x1b``, ``\u20
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+import base64
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial, reduce
+from typing import Any, Final, cast
+from urllib.parse import quote, quote_plus
 
 MAX_PRINTED: Final = 2_000
 """The longest text that is shown as a whole, in characters: some lines of a terminal."""
@@ -46,6 +51,22 @@ def shown(value: object, spelled: Callable[[object], str] = repr) -> str:
         return f"<{type(value).__name__}, which cannot be shown>"
 
 
+MAX_EXCERPT: Final = 120
+"""How much of something that cannot be used is quoted, in characters."""
+
+
+def kind_shown(value: object) -> str:
+    """Return of what kind a value is: "an int", "a list", "nothing"."""
+    name = type(value).__qualname__
+    return "nothing" if value is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def excerpt(data: bytes) -> str:
+    """Return the beginning of untrusted bytes as one printable text in quotation marks, with single blanks."""
+    text = data[: 4 * MAX_EXCERPT].decode("utf-8", "replace")
+    return f"'{printable(' '.join(text.split()), MAX_EXCERPT)}'"
+
+
 def printable_lines(text: str, indent: str = "    ") -> str:
     """Return a text of several lines, each of them printable; those after the first are indented.
 
@@ -60,3 +81,112 @@ def printable_lines(text: str, indent: str = "    ") -> str:
     if len(lines) > MAX_LINES:
         lines[MAX_LINES // 2 : -MAX_LINES // 2] = [f"… {len(lines) - MAX_LINES} lines are left out …"]
     return f"\n{indent}".join(map(printable, lines))
+
+
+# What others quote of our secrets.
+
+MASK: Final = "***"
+"""What stands in a text in place of a secret."""
+
+SECRET_PART: Final = 12
+"""So many characters of a secret in a row are masked where a text has not all of it."""
+
+_SECRET_FIELD: Final = re.compile(
+    r"(?!mcp-|sec-|idempotency-).*(auth(?!ors?$)|cookie|token|secret|key|password|credential|dpop)", re.IGNORECASE
+)
+"""The names of header fields whose values are secrets."""
+
+
+def secrets_in(fields: Iterable[tuple[bytes, bytes]]) -> tuple[str, ...]:
+    """Return what of header fields is secret: credentials without their scheme, and the password in them."""
+    found: list[str] = []
+    for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in fields):
+        if _SECRET_FIELD.match(name) is None:
+            continue
+        scheme, _, credentials = value.partition(" ")
+        is_scheme = "auth" in name.lower() and credentials
+        found += [credentials.strip()] if is_scheme else [each.split("=", 1)[-1] for each in value.split("; ")]
+        if scheme.lower() == "basic":
+            with suppress(ValueError):
+                found.append(base64.b64decode(credentials).decode("utf-8", "replace").partition(":")[2])
+    return tuple(found)
+
+
+def without_secrets(value: Any, secrets: Sequence[str], *, only_whole: bool = False) -> Any:
+    """Return what was received, a text or plain JSON, with what it quotes of secrets that were sent masked.
+
+    That is each of them as a whole, and each part of `SECRET_PART` characters, also where it is percent-encoded.
+    Cut texts after this: half a secret may be shorter than that.
+
+    Args:
+        value: What was received.
+        secrets: What was sent.
+        only_whole: Whether parts are let be, in what is not only for people: a URL may have one by chance.
+    """
+    mask = partial(_without, only_whole=only_whole)
+    try:
+        return _masked(value, [form for each in secrets for form in _forms(each)], mask) if secrets else value
+    except RecursionError:
+        return MASK
+
+
+def _forms(secret: str) -> set[str]:
+    data = secret.encode("utf-8", "surrogatepass")  # half a surrogate pair cannot be quoted
+    return {secret, quote(data, safe=""), quote_plus(data)} - {""}
+
+
+def _masked(value: Any, secrets: Sequence[str], mask: Callable[[str, str], str]) -> Any:
+    if isinstance(value, str):
+        return reduce(mask, secrets, value)
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value).items()
+        return {reduce(mask, secrets, name): _masked(inner, secrets, mask) for name, inner in members}
+    if isinstance(value, list):
+        return [_masked(inner, secrets, mask) for inner in cast("list[object]", value)]
+    return value
+
+
+def _without(text: str, secret: str, *, only_whole: bool) -> str:
+    size = len(secret) if only_whole else min(len(secret), SECRET_PART)
+    if size < 4:  # it may be a part of any word
+        return re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", MASK, text)
+    parts = {secret[at : at + size] for at in range(len(secret) - size + 1)}
+    kept: list[str] = []
+    end = 0  # of what was looked at, and kept or masked
+    for at in range(len(text) - size + 1):
+        if text[at : at + size] in parts:
+            if at > end or not kept:
+                kept += text[end:at], MASK
+            end = at + size
+    return "".join((*kept, text[end:]))
+
+
+# Why there is no connection
+
+
+def without_tls(reason: str, plain: str) -> str:
+    """Return what to say of a failure of TLS that another scheme of the URL would have spared, after its reason.
+
+    Args:
+        reason: The reason, as OpenSSL names it.
+        plain: The scheme without TLS.
+    """
+    # What has come is no record of TLS: OpenSSL takes its first bytes for a version.
+    return f"; the server there seems to speak no TLS: {plain}://?" if reason == "WRONG_VERSION_NUMBER" else ""
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a connection could not be made, in a few words.
+
+    Trio raises one error, caused by a group with one for each address.
+    """
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        several = cast("BaseExceptionGroup[BaseException]", cause)
+        return "; ".join(dict.fromkeys(reason_of(each) for each in several.exceptions))
+    if isinstance(cause, OSError):
+        return reason_of(cause)
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    if reason.startswith("Error connecting to "):  # Trio's, with the address, which the caller names
+        reason = reason.rpartition(": ")[2]
+    return f"{reason} (no server listens there)" if isinstance(error, ConnectionRefusedError) else reason

@@ -27,6 +27,12 @@ class Revision(enum.StrEnum):
     def __init__(self, date: str) -> None:
         self.is_modern = date >= "2026-07-28"
 
+    __hash__ = str.__hash__  # that of `Enum` is no function in C, and differs from that of an equal text
+
+    @classmethod
+    def _missing_(cls, value: object) -> Revision:
+        raise ValueError(f"{value!r:.40} is no revision of MCP: these are {', '.join(cls)}")
+
     V2024_11_05 = "2024-11-05"
     V2025_03_26 = "2025-03-26"
     V2025_06_18 = "2025-06-18"
@@ -63,6 +69,8 @@ TIMEOUT_KEY: Final = "trio-mcp/timeoutMs"
 class Side(enum.Flag):
     """Who may send a method."""
 
+    __hash__ = object.__hash__  # each is one object; Enum would hash the name, in Python
+
     CLIENT = enum.auto()
     SERVER = enum.auto()
     EITHER = CLIENT | SERVER
@@ -88,9 +96,13 @@ class MethodRule:
     capability: str | None = None
     modern_senders: Side | None = None
 
+    def is_in(self, revision: Revision) -> bool:
+        """Whether a revision has the method, whoever sends it."""
+        return self.since <= revision and (self.until is None or revision <= self.until)
+
     def allows(self, sender: Side, revision: Revision) -> bool:
         """Whether `sender` may send this method to a peer of `revision`."""
-        if revision < self.since or (self.until is not None and revision > self.until):
+        if not self.is_in(revision):
             return False
         senders = self.senders
         if revision.is_modern and self.modern_senders is not None:
@@ -159,3 +171,18 @@ REFUSED: Final[Mapping[Side, Mapping[Revision, frozenset[str]]]] = {
     for side in Side
 }
 """By side and revision, which methods of the core protocol that side may not send; all others it may."""
+
+_NEVER_FREE: Final = QUESTIONS | {
+    "initialize",
+    "notifications/initialized",
+    "server/discover",
+    "ping",
+    "logging/setLevel",
+}
+"""What peers answer before they look at the revision, and what input requests ask for."""
+
+
+def is_free(method: str, revision: Revision) -> bool:
+    """Whether an extension may have a method of this name in a revision, because the core protocol has none."""
+    rule = METHODS.get(method)
+    return rule is None or not (method in _NEVER_FREE or rule.is_in(revision))

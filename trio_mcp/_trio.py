@@ -1,7 +1,8 @@
 """What this library needs of Trio and the system and they do not give, in the order of the sections below.
 
 Nurseries whose errors come out as themselves, blocks for code that is not ours, a small parking lot, coroutines
-that begin in the task of another one, and descriptors that are read and written without a stream around them.
+that begin in the task of another one, descriptors that are read and written without a stream around them, and
+wall time that a test's clock can replace.
 Nothing here knows of messages, requests or connections. What uses a private attribute of Trio is marked;
 `tests/test_contained.py` keeps it in step.
 """
@@ -14,12 +15,14 @@ import os
 import select
 import socket
 import sys
+import time
 import types
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import Context
 from functools import partial
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Final, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar, TypeVarTuple, cast, final
 
@@ -70,10 +73,7 @@ class _HiddenNursery:
         return nursery
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         if trio.lowlevel.current_task() is not self._nursery.parent_task:
             raise RuntimeError(_OTHER_TASK) from error  # the nursery is not this task's to end
@@ -157,19 +157,25 @@ def _innermost_or_none(task: trio.lowlevel.Task) -> object:
 def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """Return the one exception that a nursery wrapped, or `None` if there are several.
 
-    It looks one level deep only: a group that the body has raised belongs to the body. Cancellations count only
-    if there is nothing else. An exit (`KeyboardInterrupt`, `SystemExit`) wins over everything: among others, an
-    equal one is returned with the group as its cause.
+    It looks one level deep only: a group that the body has raised belongs to the body. Cancellations, and groups
+    of them, count only if there is nothing else. An exit (`KeyboardInterrupt`, `SystemExit`) wins over
+    everything: among others, an equal one is returned with the group as its cause.
     """
     for error in group.exceptions:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             leaving = type(error)(*error.args)
             leaving.__cause__ = group
             return leaving if len(group.exceptions) > 1 else error
-    errors = [error for error in group.exceptions if not isinstance(error, trio.Cancelled)]
+    errors = [error for error in group.exceptions if not _is_cancellation(error)]
     if not errors:
         return group.exceptions[0]
     return errors[0] if len(errors) == 1 else None
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    if not isinstance(error, BaseExceptionGroup):
+        return isinstance(error, trio.Cancelled)
+    return cast("BaseExceptionGroup[BaseException]", error).split(trio.Cancelled)[1] is None
 
 
 def shield_started(scope: trio.CancelScope) -> None:
@@ -211,7 +217,9 @@ def propagating(error: BaseException) -> BaseException | None:
         group = cast("BaseExceptionGroup[BaseException]", error)
         if group.subgroup(KeyboardInterrupt) is not None:
             return group
-        return group.subgroup(trio.Cancelled)
+        cancellations, failures = group.split(trio.Cancelled)
+        # `split` makes a new group even where nothing is left out; callers compare with the one that they have.
+        return cancellations if failures else group
     if isinstance(error, GeneratorExit):
         # Thrown in by the interpreter when the event loop itself has broken down, unless the code has raised it.
         return None if trio.lowlevel.in_trio_task() else error
@@ -248,7 +256,7 @@ class Contained:
     @property
     def is_clean(self) -> bool:
         """Whether nothing was left open so far. If false, something may have been; leaving the block shows it."""
-        return _innermost_scope(self._task) is self._inside
+        return getattr(self._task, "_cancel_status", _MISSING) is self._inside  # as `_innermost_scope`
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -327,16 +335,19 @@ class LightParkingLot:
     """Trio's parking lot in a fraction of the memory and time, for places where seldom more than one task waits.
 
     It has neither `repark` nor statistics.
+
+    Attributes:
+        parked: `None` if no task waits; for code that asks very often, and changes nothing.
     """
 
-    __slots__ = ("_parked",)
+    __slots__ = ("parked",)
 
     def __init__(self) -> None:
-        self._parked: trio.lowlevel.Task | OrderedDict[trio.lowlevel.Task, None] | None = None
+        self.parked: trio.lowlevel.Task | OrderedDict[trio.lowlevel.Task, None] | None = None
 
     def __bool__(self) -> bool:
         """Whether a task waits."""
-        return self._parked is not None
+        return self.parked is not None
 
     async def park(self, *, is_first: bool = False) -> None:
         """Wait to be woken. Cancelled, it has not been woken, and no wake-up is lost.
@@ -344,17 +355,17 @@ class LightParkingLot:
         Args:
             is_first: Whether to be woken before all others: for a task that was woken for nothing.
         """
-        task, parked = trio.lowlevel.current_task(), self._parked
+        task, parked = trio.lowlevel.current_task(), self.parked
         if parked is None:
-            self._parked = task
+            self.parked = task
         elif isinstance(parked, OrderedDict):
             parked[task] = None
             if is_first:
                 parked.move_to_end(task, last=False)
         elif is_first:
-            self._parked = OrderedDict.fromkeys((task, parked))
+            self.parked = OrderedDict.fromkeys((task, parked))
         else:
-            self._parked = OrderedDict.fromkeys((parked, task))
+            self.parked = OrderedDict.fromkeys((parked, task))
 
         def leave(_: object) -> trio.lowlevel.Abort:
             self._take_out(task)
@@ -363,16 +374,16 @@ class LightParkingLot:
         await trio.lowlevel.wait_task_rescheduled(leave)
 
     def _take_out(self, task: trio.lowlevel.Task) -> None:
-        parked = self._parked
+        parked = self.parked
         if isinstance(parked, OrderedDict):
             del parked[task]
             if parked:
                 return
-        self._parked = None
+        self.parked = None
 
     def unpark(self) -> bool:
         """Wake the task that has waited longest. Returns whether there was one. Never waits."""
-        parked = self._parked
+        parked = self.parked
         if parked is None:
             return False
         task = next(iter(parked)) if isinstance(parked, OrderedDict) else parked
@@ -382,12 +393,23 @@ class LightParkingLot:
 
     def unpark_all(self) -> None:
         """Wake all tasks. Never waits."""
-        parked, self._parked = self._parked, None
+        parked, self.parked = self.parked, None
         if isinstance(parked, OrderedDict):
             for task in parked:
                 trio.lowlevel.reschedule(task)
         elif parked is not None:
             trio.lowlevel.reschedule(parked)
+
+
+def run_now(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine that never waits, and return its result."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+    coroutine.close()
+    raise AssertionError("it waits")
 
 
 # Coroutines that begin in the task of another one
@@ -470,11 +492,34 @@ class InlineTask(Generic[_T]):
             task.context = variables
 
 
+@types.coroutine
+def noticing_waits(coroutine: Coroutine[Any, Any, _T], notice: Callable[[], object]) -> Generator[Any, Any, _T]:
+    """Run a coroutine in the current task, and call a function each time when it is about to wait."""
+    step: Any = coroutine.send
+    passed: list[Any] = [None]
+    try:
+        while True:
+            trap = step(passed.pop())
+            notice()
+            step = coroutine.send
+            try:  # without names, as in `InlineTask.go_on`
+                passed = [(yield trap)]
+            except BaseException as error:  # whatever it is, it is the coroutine's  # noqa: ASYNC103
+                step, passed = coroutine.throw, [error]
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+
+
 # Bytes in and out of pipes, sockets and other streams, with as few turns of the event loop as possible. Framing,
 # messages and HTTP are above.
 
 READ_BYTES: Final = 64 * 1024
 """How much is read at once: what a pipe holds."""
+
+JOINED_BYTES: Final = 3 * READ_BYTES
+"""Up to how many bytes behind a full read are joined to it, so that several messages are served in one turn. More
+is most likely a part of one, and waits for the next turn: copying it would take longer."""
 
 WIDE_PIPE_BYTES: Final = 1 << 20
 """How much a pipe holds once a longer message has gone through it: the most that Linux allows every user."""
@@ -506,18 +551,21 @@ def reader_of(
     *,
     reads_at_once: int = 1,
     reads_on: Callable[[bytes], bool] = lambda _: True,
+    ahead: list[bytes] | None = None,
 ) -> Read:
     """Return the function that reads from a stream.
 
     Args:
         stream: The stream.
-        reads_at_once: How many times `READ_BYTES` may be read without giving other tasks a turn, while each read
-            is a full one.
-        reads_on: Whether so much may be read behind these bytes; asked once they are a full read.
+        reads_at_once: Up to how many times `READ_BYTES` are read at once behind a full read.
+        reads_on: Whether so much may be read behind these bytes, and returned in one piece; asked once they are a
+            full read.
+        ahead: Where what was read behind a full read is kept until it is returned, the last piece first. Whose
+            it is may clear it.
     """
     holder = _descriptor(stream)
     if holder is not None:
-        return _DescriptorReader(holder, reads_at_once, reads_on).read
+        return _DescriptorReader(holder, reads_at_once, reads_on, [] if ahead is None else ahead).read
 
     async def read() -> bytes:
         return bytes(await stream.receive_some(READ_BYTES))
@@ -527,11 +575,14 @@ def reader_of(
 
 @final
 class _DescriptorReader:
-    def __init__(self, holder: _HasDescriptor, reads_at_once: int, reads_on: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self, holder: _HasDescriptor, reads_at_once: int, reads_on: Callable[[bytes], bool], ahead: list[bytes]
+    ) -> None:
         self._holder = holder
         self._reads_at_once = reads_at_once
         self._reads_on = reads_on
         self._is_wide = False
+        self._ahead = ahead
 
     async def read(self) -> bytes:
         while True:
@@ -539,6 +590,10 @@ class _DescriptorReader:
             if descriptor < 0:
                 await trio.lowlevel.checkpoint()
                 raise trio.ClosedResourceError("the stream was closed")
+            if self._ahead:
+                await trio.lowlevel.checkpoint()
+                if self._ahead:
+                    return self._ahead.pop()
             await trio.lowlevel.wait_readable(descriptor)
             try:
                 data = os.read(descriptor, READ_BYTES)
@@ -546,26 +601,27 @@ class _DescriptorReader:
                 continue
             except OSError as error:
                 _fail(error)
-            if len(data) < READ_BYTES or self._reads_at_once == 1 or not self._reads_on(data):
-                return data
-            return self._more(descriptor, data)
+            if len(data) == READ_BYTES and self._reads_at_once > 1 and self._reads_on(data):
+                return self._read_on(descriptor, data)
+            return data
 
-    def _more(self, descriptor: int, data: bytes) -> bytes:
-        """Read on: a peer that waits to write a long message fills the pipe again at once."""
+    def _read_on(self, descriptor: int, data: bytes) -> bytes:
+        """Read more: a peer that waits to write a long message fills the pipe again at once."""
         if not self._is_wide:
             self._is_wide = True
             _widen(descriptor)
-        chunks = [data]
-        for _ in range(self._reads_at_once - 1):
-            try:
-                data = os.read(descriptor, READ_BYTES)
-            except OSError:
-                break  # nothing more now; the next `read` meets every other error again
-            if data:
-                chunks.append(data)
-            if len(data) < READ_BYTES or not self._reads_on(data):
-                break
-        return b"".join(chunks)
+        try:
+            more = os.read(descriptor, READ_BYTES * (self._reads_at_once - 1))
+        except OSError:
+            return data  # nothing more now; the next `read` meets every other error again
+        if not self._reads_on(more):
+            starts = range(0, len(more), READ_BYTES)
+            self._ahead.extend(more[start : start + READ_BYTES] for start in reversed(starts))
+        elif len(more) <= JOINED_BYTES:
+            return data + more
+        else:
+            self._ahead.append(more)
+        return data
 
 
 @final
@@ -582,7 +638,7 @@ class ByteWriter:
         self._is_wide = False
         self.can_write_now: Final = self._holder is not None
 
-    def write_nowait(self, data: bytes | memoryview) -> int:
+    def write_nowait(self, *parts: bytes | memoryview) -> int:
         """Write as much as the system takes now, which may be nothing, and return how much that was.
 
         Raises:
@@ -591,34 +647,45 @@ class ByteWriter:
         """
         assert self._holder is not None
         try:
-            return os.write(self._holder.fileno(), data)
+            if sys.platform != "win32" and len(parts) != 1:  # there no descriptors are written to
+                return os.writev(self._holder.fileno(), parts)
+            return os.write(self._holder.fileno(), parts[0])
         except BlockingIOError:
             return 0
         except OSError as error:
             _fail(error)
 
-    async def write(self, data: bytes | memoryview) -> None:
+    async def write(self, *parts: bytes | memoryview) -> None:
         """Write everything; to a descriptor, without waiting if it fits. Cancelled, it may have written a part.
 
         Raises:
             Like `write_nowait`.
         """
         if self._holder is None:
-            await self._stream.send_all(data)
+            await self._stream.send_all(parts[0] if len(parts) == 1 else b"".join(parts))
             return
         await trio.lowlevel.checkpoint_if_cancelled()
-        written = self.write_nowait(data)
-        if written < len(data):
-            with memoryview(data) as rest:
-                while written < len(data):
-                    await trio.lowlevel.wait_writable(self._holder.fileno())
-                    written += self.write_nowait(rest[written:])
+        for part in behind(parts, self.write_nowait(*parts)):
+            written = 0
+            while written < len(part):
+                await trio.lowlevel.wait_writable(self._holder.fileno())
+                written += self.write_nowait(part[written:])
 
     def widen_for(self, data: bytes | memoryview) -> None:
         """Let a pipe hold a long message that is about to be written."""
         if not self._is_wide and len(data) > READ_BYTES and self._holder is not None:
             self._is_wide = True
             _widen(self._holder.fileno())
+
+
+def behind(parts: Sequence[bytes | memoryview], size: int) -> list[memoryview]:
+    """Return what is left of the parts of something when so many bytes of it are gone. Nothing is copied."""
+    rest: list[memoryview] = []
+    for part in parts:
+        if size < len(part):
+            rest.append(memoryview(part)[size:])
+        size = max(0, size - len(part))
+    return rest
 
 
 def _widen(descriptor: int) -> None:
@@ -643,14 +710,19 @@ def _fail(error: OSError) -> NoReturn:
     raise trio.BrokenResourceError from error
 
 
+def plain_stream(stream: trio.abc.Stream) -> trio.abc.Stream:
+    """Return the stream that lies below TLS; the same one if there is none."""
+    while isinstance(stream, trio.SSLStream):
+        stream = cast("trio.SSLStream[trio.abc.Stream]", stream).transport_stream
+    return stream
+
+
 def readiness_of(stream: trio.abc.Stream) -> Callable[[], bool]:
     """Return the function that says whether bytes, or the end, of a socket's stream have arrived. Over TLS, too.
 
     For a stream of another kind it always says no.
     """
-    plain: object = stream
-    while isinstance(plain, trio.SSLStream):
-        plain = cast("trio.SSLStream[trio.abc.Stream]", plain).transport_stream
+    plain = plain_stream(stream)
     if not isinstance(plain, trio.SocketStream):
         return lambda: False
     descriptor = plain.socket.fileno()
@@ -679,14 +751,16 @@ def take_over(stream: trio.SocketStream) -> socket.socket:
     return taken
 
 
-def send_some(connection: socket.socket, data: bytes | memoryview) -> int:
+def send_some(connection: socket.socket, *parts: bytes | memoryview) -> int:
     """Send as much as the system takes now, which may be nothing, and return how much that was. Never waits.
 
     Raises:
         trio.BrokenResourceError: The peer has gone.
     """
     try:
-        return connection.send(data)
+        if sys.platform != "win32" and len(parts) != 1:  # it has no `sendmsg`
+            return connection.sendmsg(parts)
+        return connection.send(parts[0])
     except BlockingIOError:
         return 0
     except OSError as error:
@@ -700,20 +774,6 @@ def close(connection: socket.socket) -> None:
         connection.close()
 
 
-def reason_of(error: BaseException) -> str:
-    """Return why a connection could not be made, in a few words.
-
-    Trio raises one error, caused by a group with one for each address.
-    """
-    cause = error.__cause__
-    if isinstance(cause, BaseExceptionGroup):
-        several = cast("BaseExceptionGroup[BaseException]", cause)
-        return "; ".join(dict.fromkeys(reason_of(each) for each in several.exceptions))
-    if isinstance(cause, OSError):
-        return reason_of(cause)
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-
-
 def call_in_run(token: trio.lowlevel.TrioToken, sync_fn: Callable[[*_Args], object], *args: *_Args) -> None:
     """Call a function in the event loop: at once in its own thread, and otherwise soon; not at all if it is over.
 
@@ -724,3 +784,94 @@ def call_in_run(token: trio.lowlevel.TrioToken, sync_fn: Callable[[*_Args], obje
     else:
         with suppress(trio.RunFinishedError):
             token.run_sync_soon(sync_fn, *args)
+
+
+# Where Trio does not run
+
+
+def check_trio_runs(name: str) -> None:
+    """Check that Trio runs the caller: Trio's own errors are about its internal state.
+
+    Args:
+        name: The public function, as users write it.
+
+    Raises:
+        RuntimeError: It does not. The text says what to write.
+    """
+    if trio.lowlevel.in_trio_run():
+        return
+    if _asyncio_runs():
+        raise RuntimeError(
+            f"{name} needs Trio, and asyncio runs here: start the program with trio.run(main), or put the part "
+            "that uses trio_mcp into a thread: await asyncio.to_thread(trio.run, main)"
+        )
+    raise RuntimeError(f"{name} needs Trio, which does not run here: call it in what trio.run(main) runs")
+
+
+def check_nothing_runs(name: str, function: str, arguments: str) -> None:
+    """Check that no event loop runs the caller, which is about to start Trio and would keep that loop waiting.
+
+    Args:
+        name: The public function that starts Trio, as users write it.
+        function: What serves inside of Trio, in its place.
+        arguments: What that is called with.
+
+    Raises:
+        RuntimeError: One does. The text says what to write.
+    """
+    if trio.lowlevel.in_trio_run():
+        raise RuntimeError(f"{name} starts Trio itself; inside Trio write: await {function}({arguments})")
+    if _asyncio_runs():
+        raise RuntimeError(
+            f"{name} starts Trio itself, and asyncio runs here: call it in a program of its own, or write: "
+            f"await asyncio.to_thread(trio.run, functools.partial({function}, {arguments}))"
+        )
+
+
+def _asyncio_runs() -> bool:
+    asyncio = sys.modules.get("asyncio")  # not imported for this alone
+    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - documented for libraries
+
+
+def check_thread(home: int, what: str, call: str) -> None:
+    """Check that something is used in the thread whose event loop it belongs to.
+
+    In another one Trio fails in the middle of things, by a bare assertion, and what has been used is broken.
+
+    Args:
+        home: The number of that thread (`threading.get_ident`).
+        what: What it is.
+        call: What is called, as users write it.
+
+    Raises:
+        RuntimeError: It is not. The text says what to write.
+    """
+    if get_ident() != home:
+        raise RuntimeError(
+            f"{what} belongs to the trio.run of another thread: write trio.from_thread.run({call}, ...) in this "
+            "thread, in place of a trio.run of its own"
+        )
+
+
+# Time that others must understand
+
+
+_mocked_since: Final = trio.lowlevel.RunVar[tuple[float, float]]("trio_mcp_mocked_since")
+
+
+def wall_time() -> float:
+    """Return the seconds since 1970, for what other processes must understand, or what outlives this one.
+
+    On a `trio.testing.MockClock` they pass as they do there, from the first look on: so a test of what expires
+    after an hour takes no hour.
+    """
+    testing = sys.modules.get("trio.testing")  # without it there is no such clock
+    if testing is None or not isinstance(trio.lowlevel.current_clock(), testing.MockClock):
+        return time.time()
+    now = trio.current_time()
+    try:
+        begin, then = _mocked_since.get()
+    except LookupError:
+        begin, then = time.time(), now
+        _mocked_since.set((begin, then))
+    return begin + now - then

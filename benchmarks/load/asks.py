@@ -6,8 +6,9 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .calls import HANGS, Sample
-from .link import Link, LoadError, Message, now
+from trio_mcp._bench._links import Link, LoadError, now
+from trio_mcp._bench._loops import HANGS, Sample
+from trio_mcp._bench._messages import Message
 
 __all__ = ["measure_asks"]
 

@@ -2,55 +2,17 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
-from .link import Link, LoadError, Message, now
+from trio_mcp._bench._links import Link, LoadError
+from trio_mcp._bench._loops import Calls, Sample, keep_in_flight
+from trio_mcp._bench._messages import Message
+from trio_mcp._bench._trials import ENCODED_ALIKE, text_of
 
-__all__ = ["HANGS", "Calls", "Sample", "measure_calls"]
-
-HANGS: Final = 20.0
-"""Seconds of silence after which a server hangs."""
-FILLER: Final = "The quick brown fox jumps over the lazy dog. 0123456789 "
-
-
-def text_of(size: int) -> str:
-    """Return a text of so many bytes, without anything that JSON escapes."""
-    return (FILLER * (size // len(FILLER) + 1))[:size]
-
-
-@attrs.frozen(kw_only=True)
-class Sample:
-    """What one measurement found.
-
-    Attributes:
-        value: The figure, in the workload's unit.
-        operations: How much was done, of whatever is counted.
-        seconds: How long that took.
-        latencies: Of each operation, in nanoseconds.
-        facts: What else was found.
-    """
-
-    value: float
-    operations: int
-    seconds: float
-    latencies: array[int] = attrs.field(factory=lambda: array("Q"))
-    facts: Mapping[str, float] = attrs.field(factory=dict[str, float])
-
-
-@attrs.frozen(kw_only=True)
-class Calls:
-    """What is asked, and what the answer must be."""
-
-    method: str
-    params: Mapping[str, Any]
-    check: Callable[[Message], bool]
-    payload: bytes = b""
-    progress: bool = False
-    size: int = 1
+__all__ = ["measure_calls", "plan_calls"]
 
 
 def _text_is(expected: str) -> Callable[[Message], bool]:
@@ -66,9 +28,9 @@ def _payload_found(result: Message) -> bool:
 
 def plan_calls(options: Mapping[str, Any]) -> Calls:
     """Return what a workload's options ask for."""
-    what, size = options["what"], options.get("size", 100)
+    what, size, scale = options["what"], options.get("size", 100), options.get("scale", 1)
     text = text_of(size)
-    is_long = size > 100_000
+    is_long = size > ENCODED_ALIKE
     payload = text.encode() if is_long else b""
     said = _payload_found if is_long else _text_is(text)
     match what:
@@ -87,14 +49,14 @@ def plan_calls(options: Mapping[str, Any]) -> Calls:
                 params={"name": "blob", "arguments": {"size": size}},
                 check=_payload_found if is_long else _text_is(text),
                 payload=text.encode() if is_long else b"",
-                size=size,
+                size=size * scale,
             )
         case "swallow":
             return Calls(
                 method="tools/call",
                 params={"name": "swallow", "arguments": {"text": text}},
                 check=_text_is(str(size)),
-                size=size,
+                size=size * scale,
             )
         case "tools":
             return Calls(
@@ -126,46 +88,12 @@ def plan_calls(options: Mapping[str, Any]) -> Calls:
 def measure_calls(link: Link, options: Mapping[str, Any], seconds: float) -> Sample:
     """Keep so many requests in flight for so long.
 
+    With ``each`` the figure is how many microseconds one takes, on the clock.
+
     Raises:
         LoadError: An answer was wrong, or none came.
     """
-    calls = plan_calls(options)
-    lanes: int = options["in_flight"]
-    link.payload = calls.payload
-    link.open_lanes(lanes)
-    template = link.template(calls.method, calls.params, progress=calls.progress)
-    pending: dict[int, tuple[int, int]] = {}
-    latencies: array[int] = array("Q")
-    keep, fill, send, take, check = latencies.append, template.fill, link.send, link.ids.take, calls.check
-    began = now()
-    for lane in range(lanes):
-        id = take()
-        pending[id] = lane, began
-        send(lane, fill(id))
-    end = began + int(seconds * 1e9)
-    last = began
-    while pending:
-        messages = link.poll(HANGS)
-        last = now()
-        if not messages:
-            raise LoadError(f"{len(pending)} requests were not answered within {HANGS} s")
-        for _, message in messages:
-            if "method" in message:
-                continue
-            id = message["id"]
-            lane, sent = pending.pop(id)
-            if "result" not in message or not check(message["result"]):
-                raise LoadError(f"wrong answer: {str(message)[:500]}")
-            keep(last - sent)
-            if last < end:
-                id = take()
-                pending[id] = lane, last
-                send(lane, fill(id))
-    took = (last - began) / 1e9
-    done = len(latencies)
-    return Sample(
-        value=done * calls.size * options.get("scale", 1) / took,
-        operations=done,
-        seconds=took,
-        latencies=latencies,
-    )
+    sample = keep_in_flight(link, plan_calls(options), options["in_flight"], seconds)
+    if not options.get("each"):
+        return sample
+    return attrs.evolve(sample, value=sample.seconds / sample.operations * 1e6)

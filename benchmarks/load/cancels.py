@@ -9,10 +9,10 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .calls import HANGS, Sample
-from .http_link import HttpLink
-from .link import Link, LoadError
-from .opening import ask_once
+from trio_mcp._bench._http_links import HttpLink
+from trio_mcp._bench._links import Link, LoadError
+from trio_mcp._bench._loops import HANGS, Sample
+from trio_mcp._bench._opening import ask_once
 
 __all__ = ["measure_cancels"]
 

@@ -7,11 +7,10 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
-from .calls import HANGS, Sample
-from .http_link import HttpLink
-from .lines import LineLink
-from .link import Link, LoadError, now
-from .opening import Opened, agree, ask_once
+from trio_mcp._bench._http_links import HttpLink
+from trio_mcp._bench._links import LineLink, Link, LoadError, now
+from trio_mcp._bench._loops import HANGS, Sample
+from trio_mcp._bench._opening import Opened, agree, ask_once
 
 __all__ = ["measure_fanout"]
 

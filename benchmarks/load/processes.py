@@ -7,20 +7,28 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .calls import Sample
-from .link import LoadError, now
-from .opening import ask_once, open_server
-from .server_process import environment, pinned
+from trio_mcp._bench._links import LoadError, now
+from trio_mcp._bench._loops import Sample
+from trio_mcp._bench._opening import Opened, ask_once, open_server
+from trio_mcp._bench._processes import pinned, quiet_environment
 
-__all__ = ["measure_codec", "measure_import", "measure_start"]
+__all__ = ["count_tools", "measure_codec", "measure_import", "measure_start"]
 
 LOOK: Final = """
 import json, sys, time
 began = time.perf_counter()
-import {module}
+{statement}
 took = time.perf_counter() - began
 print(json.dumps({{"seconds": took, "modules": len(sys.modules)}}))
 """
+
+
+def count_tools(opened: Opened) -> int:
+    """Return how many tools a server has on the first page of its list; 0 where it has none."""
+    try:
+        return len(ask_once(opened.link, "tools/list")["tools"])
+    except LoadError:
+        return 0
 
 
 def measure_start(job: Mapping[str, Any], options: Mapping[str, Any]) -> Sample:
@@ -36,22 +44,26 @@ def measure_start(job: Mapping[str, Any], options: Mapping[str, Any]) -> Sample:
         took = (now() - began) / 1e9
         if result["content"][0]["text"] != "hello":
             raise LoadError(f"wrong answer: {result}")
-        memory = opened.server.memory_bytes()
+        memory = opened.memory_bytes()
+        tools = count_tools(opened)
     finally:
         opened.close()
     value = memory / 2**20 if options["wanted"] == "memory" else took * 1e3
     return Sample(
-        value=value, operations=1, seconds=took, facts={"memory_mib": memory / 2**20, "start_ms": took * 1e3}
+        value=value,
+        operations=1,
+        seconds=took,
+        facts={"memory_mib": memory / 2**20, "start_ms": took * 1e3, "tools": tools},
     )
 
 
 def measure_import(job: Mapping[str, Any], options: Mapping[str, Any]) -> Sample:
-    """Import a module in a new interpreter.
+    """Import what users import first, in a new interpreter.
 
     Raises:
         LoadError: It cannot be imported.
     """
-    seen = run((job["python"], "-c", LOOK.format(module=job["module"])), job)
+    seen = run((job["python"], "-c", LOOK.format(statement=job["imports"])), job)
     value = seen["modules"] if options["wanted"] == "modules" else seen["seconds"] * 1e3
     return Sample(value=value, operations=1, seconds=seen["seconds"], facts={"modules": seen["modules"]})
 
@@ -76,7 +88,9 @@ def run(command: Sequence[str], job: Mapping[str, Any]) -> Any:
     """
     before = pinned(job.get("server_cores"))
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=job.get("variables") or quiet_environment()
+        )
     finally:
         pinned(before)
     if done.returncode:

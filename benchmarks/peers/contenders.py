@@ -21,7 +21,7 @@ OURS: Final = Contender(
     title="trio_mcp",
     kind=Kind.OURS,
     package="trio-mcp",
-    module="trio_mcp",
+    imports="from trio_mcp import Server, open_client",
     server=("servers/ours.py",),
     bindings={
         "stdio": "stdio",
@@ -43,26 +43,64 @@ LEAN: Final = Contender(
     server=("servers/ours.py",),
     bindings={"http": "lean", "sse": "lean-sse"},
 )
-PROTECTED: Final = tuple(
+HOSTED: Final = tuple(
     Contender(
-        name=f"{ours.name}{'-' if '@' in ours.name else '@'}protected",
-        title=f"{ours.title}, protected",
+        name=f"ours@{host}",
+        title=f"trio_mcp, McpASGI on {title}",
         kind=Kind.OURS,
         package="trio-mcp",
         server=("servers/ours.py",),
-        bindings={"http": f"{host}-protected"},
+        bindings={"http": f"asgi-{host}"},
+        only=frozenset({"echo-1", "echo-64", "sse-64", "tools-50", "progress", "cancel-1", "result-1m"}),
+    )
+    for host, title in (("hypercorn", "stock Hypercorn"), ("anycorn", "anycorn"))
+)
+"""On hosts as they come. What `ours` runs on is Hypercorn as well, but embedded: what reads requests and writes
+answers in it is ours."""
+LOW: Final = Contender(
+    name="ours@low",
+    title="trio_mcp, low level",
+    kind=Kind.OURS,
+    package="trio-mcp",
+    server=("servers/ours_low.py",),
+    bindings={"stdio": "stdio"},
+    only=frozenset({"echo-1", "echo-64", "tools-50"}),
+)
+PROTECTED: Final = tuple(
+    Contender(
+        name=f"{ours.name}{'-' if '@' in ours.name else '@'}{kind}",
+        title=f"{ours.title}, {title}",
+        kind=Kind.OURS,
+        package="trio-mcp",
+        server=("servers/ours.py",),
+        bindings={"http": f"{host}-{kind}"},
         only=frozenset({"echo-1", "echo-64"}),
     )
     for ours, host in ((OURS, "hypercorn"), (LEAN, "lean"))
+    for kind, title in (("protected", "protected"), ("verifying", "each token as if never seen"))
 )
-"""Beside the same without authorization: each request brings a signed token, which was seen before."""
+"""Beside the same without authorization: each request brings a signed token (RS256), which was seen before; or
+which is verified, and remembered, as if it never was."""
+WATCHED: Final = tuple(
+    Contender(
+        name=f"ours@{kind}",
+        title=f"trio_mcp, {title}",
+        kind=Kind.OURS,
+        package="trio-mcp",
+        server=("servers/ours.py",),
+        bindings={"stdio": f"stdio-{kind}", "http": f"lean-{kind}"},
+        only=frozenset({"echo-1", "echo-64"}),
+    )
+    for kind, title in (("recorded", "access records"), ("traced", "OpenTelemetry"))
+)
+"""Beside the same without: each request makes a record, or spans and metrics, of which nothing is written."""
 PEERS: Final = (
     Contender(
         name="python-2",
         title="Python SDK 2",
         environment=PYTHON_2,
         package="mcp",
-        module="mcp",
+        imports="from mcp import Client; from mcp.server.mcpserver import MCPServer",
         server=("servers/python_2.py",),
         bindings={"stdio": "stdio", "http": "uvicorn", "sse": "sse", "memory": "memory"},
         client="clients/python_2.py",
@@ -83,7 +121,7 @@ PEERS: Final = (
         title="Python SDK 1",
         environment=PYTHON_1,
         package="mcp",
-        module="mcp",
+        imports="from mcp import ClientSession; from mcp.server.fastmcp import FastMCP",
         server=("servers/python_1.py",),
         bindings={"stdio": "stdio", "http": "uvicorn", "sse": "sse", "memory": "memory"},
         eras=LEGACY,
@@ -96,7 +134,7 @@ PEERS: Final = (
         title="FastMCP 4",
         environment=FASTMCP,
         package="fastmcp",
-        module="fastmcp",
+        imports="from fastmcp import Client, FastMCP",
         server=("servers/fastmcp_4.py",),
         bindings={"stdio": "stdio", "http": "uvicorn"},
         lacks={
@@ -124,7 +162,16 @@ PEERS: Final = (
         eras=LEGACY,
     ),
 )
-BEYOND_FLOORS: Final[tuple[str, ...]] = ("ask", "sample", "cancel", "listen", "connect", "idle")
+BEYOND_FLOORS: Final[tuple[str, ...]] = (
+    "ask",
+    "sample",
+    "cancel",
+    "listen",
+    "connect",
+    "idle",
+    "burst",
+    "give-up",
+)
 NO_PROTOCOL: Final[Mapping[str, str]] = dict.fromkeys(BEYOND_FLOORS, "it answers, and no more")
 FLOORS: Final = (
     Contender(
@@ -132,7 +179,7 @@ FLOORS: Final = (
         title="floor: lines, JSON",
         kind=Kind.FLOOR,
         package="trio",
-        module="trio",
+        imports="import trio",
         server=("floors/lines.py", "json"),
         bindings={"stdio": "stdio", "tcp": "tcp", "unix": "unix"},
         lacks=NO_PROTOCOL,
@@ -151,7 +198,7 @@ FLOORS: Final = (
         title="floor: bare trio-websocket",
         kind=Kind.FLOOR,
         package="trio-websocket",
-        module="trio_websocket",
+        imports="import trio_websocket",
         server=("floors/websockets.py",),
         bindings={"websocket": "websocket"},
         lacks=NO_PROTOCOL,
@@ -159,14 +206,19 @@ FLOORS: Final = (
     *(
         Contender(
             name=f"floor-{host}",
-            title=f"floor: POST on {host}",
+            title=title,
             kind=Kind.FLOOR,
             package=host,
             server=("floors/posts.py",),
             bindings={"http": host},
             lacks=NO_PROTOCOL,
         )
-        for host in ("hypercorn", "h11", "httptools")
+        for host, title in (
+            ("hypercorn", "floor: ASGI hello, stock Hypercorn"),
+            ("anycorn", "floor: ASGI hello, anycorn"),
+            ("h11", "floor: POST on h11"),
+            ("httptools", "floor: POST on httptools"),
+        )
     ),
     Contender(
         name="floor-msgspec",
@@ -184,7 +236,7 @@ FLOORS: Final = (
         revisions=frozenset({"2026-07-28"}),
     ),
 )
-CONTENDERS: Final[tuple[Contender, ...]] = (OURS, LEAN, *PROTECTED, *PEERS, *FLOORS)
+CONTENDERS: Final[tuple[Contender, ...]] = (OURS, LEAN, *HOSTED, LOW, *PROTECTED, *WATCHED, *PEERS, *FLOORS)
 
 
 def find_contenders(names: Iterable[str], earlier: Path | None = None) -> tuple[Contender, ...]:

@@ -6,8 +6,8 @@ from typing import Final
 
 from benchmarks.environments import NODE, NodeEnvironment, PythonEnvironment
 
-HOST: Final = ("hypercorn==0.18.0", "trio==0.35.0", "uvicorn==0.54.0")
-"""Our host for HTTP, so that implementations can be compared and not hosts; and their own."""
+HOST: Final = ("hypercorn==0.18.0", "trio==0.35.0", "uvicorn==0.54.0", "httptools==0.9.0", "uvloop==0.23.0")
+"""Our host for HTTP, so that implementations can be compared and not hosts; and theirs, as fast as it can be."""
 
 PYTHON_1: Final = PythonEnvironment("bench-python-1", ("mcp==1.30.0", *HOST))
 PYTHON_2: Final = PythonEnvironment("bench-python-2", ("mcp==2.3.0", *HOST))

@@ -1,9 +1,9 @@
-"""ASGI applications of other implementations on uvicorn, and on the host that ours runs on by default."""
+"""ASGI applications on uvicorn, and on the hosts that run Trio: Hypercorn's Trio worker, and anycorn."""
 
 # It runs in other environments, on packages that are not installed in this one.
 # ruff: noqa: ANN001, ANN201
 # mypy: ignore-errors
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportArgumentType=false
 
 import socket
 
@@ -18,12 +18,20 @@ def serve(app, host, path):
     if host == "uvicorn":
         import uvicorn
 
-        config = uvicorn.Config(app, log_level="error", access_log=False, timeout_keep_alive=75)
+        # Both are taken where they are installed; here they must be, for ours has its fast parser too.
+        config = uvicorn.Config(
+            app, log_level="error", access_log=False, timeout_keep_alive=75, http="httptools", loop="uvloop"
+        )
         uvicorn.Server(config).run([listener])
         return
     import trio
-    from hypercorn.config import Config
-    from hypercorn.trio import serve as serve_trio
+
+    if host == "anycorn":
+        from anycorn import Config
+        from anycorn import serve as serve_trio
+    else:
+        from hypercorn.config import Config
+        from hypercorn.trio import serve as serve_trio
 
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]

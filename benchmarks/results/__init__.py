@@ -1,7 +1,1 @@
-"""What became of measuring.
-
-statistics   medians and how far figures spread
-latencies    histograms
-record       a run as JSON
-table        a run on the terminal
-"""
+"""What became of measuring this library: targets, pictures, the page of results."""

@@ -9,19 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
-from benchmarks.results.latencies import curve
-from benchmarks.results.statistics import Spread, goodness
+from trio_mcp._bench._figures import Spread, goodness
+from trio_mcp._bench._plots import add_legend, draw_latency, finish_latency, number_logarithmic, one_panel, save
 
 __all__ = ["draw_all"]
-
-mpl.rcParams["svg.hashsalt"] = "trio_mcp"  # the same record makes the same files
 
 COLOURS: Final = {
     "ours": "#c2185b",
@@ -36,7 +31,6 @@ COLOURS: Final = {
 FLOOR_COLOUR: Final = "#9e9e9e"
 FLOOR_STYLES: Final = ("dotted", "dashed", "dashdot")
 CONCURRENCY: Final = (1, 16, 64, 256)
-NINES: Final = (0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
 BARS: Final = ("echo-1", "echo-64", "sse-64", "tools-50", "progress", "result-1m", "argument-1m", "cancel-1")
 
 
@@ -45,15 +39,8 @@ def draw_all(record: Mapping[str, Any], directory: Path, formats: Sequence[str] 
     directory.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     for name, figure in _pictures(record):
-        for format in formats:
-            path = directory / f"{name}.{format}"
-            figure.savefig(path, format=format, dpi=120, bbox_inches="tight", metadata=_undated(format))
-            files.append(path)
+        files += [save(figure, directory / f"{name}.{format}") for format in formats]
     return files
-
-
-def _undated(format: str) -> dict[str, Any] | None:
-    return {"Date": None} if format == "svg" else None
 
 
 def _pictures(record: Mapping[str, Any]) -> list[tuple[str, Figure]]:
@@ -86,17 +73,8 @@ def _floors(record: Mapping[str, Any]) -> list[str]:
     return [name for name, one in record["contenders"].items() if one["kind"] == "floor"]
 
 
-def _axes(title: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(8, 4.8))
-    axes: Axes = figure.add_subplot()
-    axes.set_title(title)
-    axes.grid(visible=True, which="both", alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
 def _throughput(record: Mapping[str, Any], stage: str) -> Figure:
-    figure, axes = _axes(f"echo calls per second: {stage.replace('/', ', ')}")
+    figure, axes = one_panel(f"echo calls per second: {stage.replace('/', ', ')}")
     floors = _floors(record)
     for name, one in record["contenders"].items():
         points: list[tuple[int, Spread]] = []
@@ -118,30 +96,22 @@ def _throughput(record: Mapping[str, Any], stage: str) -> Figure:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(CONCURRENCY, [str(count) for count in CONCURRENCY])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    number_logarithmic(axes.yaxis)
     axes.set_xlabel("calls in flight")
     axes.set_ylabel("calls/s (median; band: middle half of the rounds)")
-    axes.legend(fontsize="small", frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    add_legend(axes)
     return figure
 
 
 def _latency(record: Mapping[str, Any], stage: str) -> Figure:
-    figure, axes = _axes(f"latency of echo calls, 64 in flight: {stage.replace('/', ', ')}")
+    figure, axes = one_panel(f"latency of echo calls, 64 in flight: {stage.replace('/', ', ')}")
     floors = _floors(record)
     for name, result in record["cells"][f"{stage}/echo-64"]["results"].items():
         latency = result.get("latency")
         if latency:
-            across = [1 / (1 - percentile / 100) for percentile in NINES]
-            up = [microseconds / 1e3 for microseconds in curve(latency["histogram"], NINES)]
-            axes.plot(across, up, label=record["contenders"][name]["title"], **_style(name, floors))
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    shown = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99)
-    axes.set_xticks(
-        [1 / (1 - percentile / 100) for percentile in shown], [f"{percentile:g} %" for percentile in shown]
-    )
-    axes.set_xlabel("part of the calls that were answered within")
-    axes.set_ylabel("milliseconds")
-    axes.legend(fontsize="small", frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+            draw_latency(axes, latency, record["contenders"][name]["title"], **_style(name, floors))
+    finish_latency(axes)
     return figure
 
 
@@ -169,9 +139,10 @@ def _ratios(record: Mapping[str, Any], stages: Sequence[str]) -> Figure:
         )
     axes.axvline(1, color="#c2185b", linewidth=1.5)
     axes.set_xscale("log")
+    number_logarithmic(axes.xaxis, "×")
     axes.set_yticks([row + 0.4 - height / 2 for row in range(len(rows))], [label for label, _ in rows])
     axes.invert_yaxis()
-    axes.set_xlabel("how many times as good trio_mcp is (1: the same)")
+    axes.set_xlabel("how many times as good trio_mcp is (1×: the same)")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, axis="x", which="both", alpha=0.25)
     axes.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1))

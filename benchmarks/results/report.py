@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.results.plots import draw_all
-from benchmarks.results.statistics import Spread, goodness
-from benchmarks.results.table import number, percent
 from benchmarks.results.targets import Outcome, hold_to_targets
+from trio_mcp._bench._figures import Spread, goodness
+from trio_mcp._bench._tables import conditions_of, number, percent
 
 __all__ = ["update_readme", "write_report"]
 
@@ -24,6 +24,10 @@ HEADLINES: Final = (
     "server/http/modern/echo-64",
     "server/http/modern/sse-64",
     "server/http/modern/cancel-1",
+    "both/memory/modern/echo-1",
+    "both/memory/legacy/echo-1",
+    "both/memory/modern/echo-64",
+    "both/memory/legacy/echo-64",
     "process/stdio/legacy/start",
     "process/stdio/legacy/memory",
 )
@@ -33,7 +37,8 @@ and keeps what it found in `.benchmarks/`; `python -m benchmarks report RECORD` 
 measures is in [docs/benchmarks.md](../docs/benchmarks.md).
 
 Figures are medians of the rounds, and ± is half of what the middle half of the rounds spans. In brackets: how
-many times as good ours is.
+many times as good ours is. The last column says how many tools the servers had, and how many cores were busy with
+something else meanwhile: the median of all measurements of the row, and the most where that is much more.
 """
 
 
@@ -60,7 +65,7 @@ def _summary(record: Mapping[str, Any]) -> Iterator[str]:
         ("", *(record["contenders"][name]["title"] for name in names)),
         (
             [
-                f"{row['title']}, {row['transport']}, {row['unit']}",
+                _label(row),
                 *(_median(row, name) for name in names),
             ]
             for row in rows
@@ -68,6 +73,14 @@ def _summary(record: Mapping[str, Any]) -> Iterator[str]:
     )
     yield "![How many times as good trio_mcp is](benchmarks/plots/ratios.svg)"
     yield ""
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    """Return what a row of the README is about; where both eras have one, with its era."""
+    name = f"{row['side']}/{row['transport']}/{{}}/{row['workload']}"
+    has_both = all(name.format(era) in HEADLINES for era in ("modern", "legacy"))
+    where = f"{row['transport']}, {row['era']}" if has_both else row["transport"]
+    return f"{row['title']}, {where}, {row['unit']}"
 
 
 def _median(row: Mapping[str, Any], name: str) -> str:
@@ -91,7 +104,7 @@ def _lines(record: Mapping[str, Any], pictures: Sequence[Path]) -> Iterator[str]
     yield "## Targets"
     yield ""
     yield from _table(
-        ("path", "measured against", "target", "ratio", "spread", ""),
+        ("path", "measured against", "target", "found", "spread", ""),
         (_target_row(outcome, record) for outcome in hold_to_targets(record)),
     )
     yield "## Pictures"
@@ -106,8 +119,11 @@ def _lines(record: Mapping[str, Any], pictures: Sequence[Path]) -> Iterator[str]
         yield f"## {stage.replace('/', ', ')}"
         yield ""
         yield from _table(
-            ("", *(record["contenders"][name]["title"] for name in shown)),
-            ([f"{row['title']}, {row['unit']}", *(_figure(row, name) for name in shown)] for row in rows),
+            ("", *(record["contenders"][name]["title"] for name in shown), "tools, load"),
+            (
+                [f"{row['title']}, {row['unit']}", *(_figure(row, name) for name in shown), conditions_of(row)]
+                for row in rows
+            ),
         )
 
 
@@ -133,8 +149,8 @@ def _target_row(outcome: Outcome, record: Mapping[str, Any]) -> list[str]:
     return [
         target.path,
         against,
-        f"{sign} {target.bound:g}" + ("×" if target.against else ""),
-        "–" if outcome.spread is None else number(outcome.spread.median) + ("×" if target.against else ""),
+        f"{sign} {target.bound:,g}{target.unit}",
+        "–" if outcome.spread is None else number(outcome.spread.median) + target.unit,
         "–" if outcome.spread is None else f"{number(outcome.spread.low)} to {number(outcome.spread.high)}",
         outcome.standing.value,
     ]

@@ -8,11 +8,11 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from benchmarks.peers.contender import REVISIONS
-from benchmarks.workloads.answering import ASKS, CANCELS, FANOUTS, SESSIONS
+from benchmarks.workloads.answering import ASKS, CANCELS, FANOUTS, GIVEN_UP, SESSIONS
 from benchmarks.workloads.calls import CALLS
 from benchmarks.workloads.floods import FLOODS
 from benchmarks.workloads.processes import CODECS, PROCESSES
-from benchmarks.workloads.workload import Cell, Stage, Workload
+from trio_mcp._bench._plan import Cell, Stage, Workload
 
 __all__ = ["CELLS", "STAGES", "WORKLOADS", "find_cells"]
 
@@ -21,6 +21,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
     *FLOODS,
     *ASKS,
     *CANCELS,
+    GIVEN_UP,
     *FANOUTS,
     *SESSIONS,
     *PROCESSES,
@@ -28,6 +29,8 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
 )
 STAGES: Final = (
     Stage(side="process", transport="stdio", era="legacy"),
+    Stage(side="process", transport="http", era="legacy", is_minor=True),
+    Stage(side="process", transport="http", era="modern", is_minor=True),
     *(Stage(side="codec", transport="none", era=revision) for revision in sorted(REVISIONS)),
     Stage(side="server", transport="stdio", era="legacy"),
     Stage(side="server", transport="stdio", era="modern"),

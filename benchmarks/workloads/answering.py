@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.workloads.workload import Workload
+from trio_mcp._bench._plan import Workload
 
-__all__ = ["ASKS", "CANCELS", "FANOUTS", "SESSIONS"]
+__all__ = ["ASKS", "CANCELS", "FANOUTS", "GIVEN_UP", "SESSIONS"]
 
 ASKS: Final = (
     Workload(
@@ -38,6 +38,16 @@ CANCELS: Final = tuple(
         feature="cancel",
     )
     for in_flight in (1, 64)
+)
+GIVEN_UP: Final = Workload(
+    name="give-up",
+    is_minor=True,
+    title="given up until the server knows, while the caller computes for 18 ms",
+    unit="ms",
+    more_is_better=False,
+    kind="give-up",
+    sides=("client",),
+    feature="give-up",
 )
 FANOUTS: Final = (
     Workload(
@@ -82,14 +92,24 @@ SESSIONS: Final = (
         feature="connect",
     ),
     Workload(
+        name="burst",
+        title="64 connections at once at a busy server, until all are answered",
+        unit="ms",
+        more_is_better=False,
+        kind="burst",
+        options={"connections": 64, "busy": 64},
+        transports=("http",),
+        feature="burst",
+    ),
+    Workload(
         name="idle",
-        is_minor=True,
-        title="memory of an idle session (legacy) or listener (modern)",
+        title="memory of an idle session (legacy) or listener (modern), in a process of its own",
         unit="KiB",
         more_is_better=False,
         kind="idle",
-        options={"sessions": 200},
+        options={"sessions": 500, "before": 50},
         transports=("http",),
+        sides=("process",),
         feature="idle",
     ),
 )

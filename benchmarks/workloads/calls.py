@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.workloads.workload import Side, Workload
+from trio_mcp._bench._plan import Side, Workload
 
 __all__ = ["CALLS"]
 
@@ -42,6 +42,13 @@ CALLS: Final = (
         unit="MB/s",
         options={"what": "blob", "size": MIB, "in_flight": 4, "scale": 1e-6},
         sides=("server", "client"),
+    ),
+    Workload(
+        name="result-1mb",
+        title="a result of 1 MB, one at a time",
+        unit="µs",
+        more_is_better=False,
+        options={"what": "blob", "size": 1_000_000, "in_flight": 1, "each": True},
     ),
     Workload(
         name="argument-1m",

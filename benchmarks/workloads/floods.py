@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.workloads.workload import Workload
+from trio_mcp._bench._plan import Workload
 
 __all__ = ["FLOODS"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from benchmarks.peers.contender import REVISIONS
-from benchmarks.workloads.workload import Workload
+from trio_mcp._bench._plan import Workload
 
 __all__ = ["CODECS", "PROCESSES"]
 
@@ -34,7 +34,7 @@ PROCESSES: Final = (
     ),
     Workload(
         name="import",
-        title="import",
+        title="import of a server and a client",
         unit="ms",
         more_is_better=False,
         kind="import",

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import subprocess
 import sys
-from contextlib import AsyncExitStack
+import threading
+import time
+from contextlib import AsyncExitStack, nullcontext
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from urllib.request import urlopen
 
 import pytest
 import trio
 import trio.testing
 from authorization_pages import shows
-from inside_oauth import open_listener
-from oauth_script import ProtectedScript
+from inside_oauth import OpenPage, open_listener, path_for
+from logging_in import ISSUER, open_person
+from oauth_script import ORIGIN, ProtectedScript, oauth
 from unmeasured import unmeasured
 
-from trio_mcp import AuthorizationFailed, FileTokenStore, OAuth, open_client
+from trio_mcp import AuthorizationFailed, FileTokenStore, MemoryTokenStore, OAuth, TokenStore, open_client
+from trio_mcp.testing import AuthorizationServer
 
 
 async def fetch(url: str, *, method: str = "GET", host: str | None = None) -> tuple[int, str]:
@@ -77,6 +86,200 @@ async def test_a_refused_answer_is_shown_as_one_and_the_port_is_free_afterwards(
             assert again.redirect_uri == uri
 
 
+async def test_a_page_does_not_say_what_is_not_known(mock_clock: trio.testing.MockClock) -> None:
+    """The token is asked for while the browser waits, which does not do so for ever."""
+    pages: list[str] = []
+    async with open_listener(None) as listener, trio.open_nursery() as nursery:
+
+        async def browse() -> None:
+            pages.append((await fetch(f"{listener.redirect_uri}?x"))[1])
+
+        nursery.start_soon(browse)
+        await listener.wait_answer(lambda _: True)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(7.9)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not pages
+        mock_clock.jump(0.2)
+    assert "has arrived" in pages[0]
+    assert "You are" not in pages[0]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_the_page_shows_what_came_of_the_exchange(fails: bool) -> None:
+    script = ProtectedScript()
+    pages: list[str] = []
+    if fails:
+        script.answers["/token"] = [(400, {"error": "invalid_grant"})]
+    with trio.fail_after(10):
+
+        async def browse(answer: str) -> None:
+            pages.append((await fetch(answer))[1])
+
+        async def open_page(url: str) -> None:
+            await browse(script.visit(url))
+
+        auth = OAuth(open_page=open_page)
+        with pytest.raises(AuthorizationFailed, match="invalid_grant") if fails else nullcontext():
+            async with open_client(script.parameters(), auth=auth) as client:
+                await client.call_tool("one")
+    assert ("You are not logged in" in pages[0]) is fails
+    assert ("You are logged in" in pages[0]) is not fails
+
+
+@shows("Mix-Up Attacks")
+async def test_an_authorization_server_sends_no_code_to_the_path_of_another() -> None:
+    """One that was asked to by a third: the browser comes with what this client has sent elsewhere."""
+    authorization = AuthorizationServer(issuer=ISSUER)
+    authorization.add_client("ours", redirect_uris=[f"http://127.0.0.1{path_for(ISSUER)}"])
+    async with open_person(authorization) as person:
+        ours = f"http://127.0.0.1:5000{path_for(ISSUER)}"
+        assert "code" in (await person.authorize(client_id="ours", redirect_uri=ours)).sent_back
+        theirs = f"http://127.0.0.1:5000{path_for('https://evil.example')}"
+        said = await person.authorize(client_id="ours", redirect_uri=theirs)
+    assert said.status == 400
+    assert "location" not in said.headers
+
+
+@shows("Mix-Up Attacks")
+async def test_an_answer_at_the_path_of_another_authorization_server_is_turned_away() -> None:
+    """One that says nothing of who it is: only where the browser is sent tells which it was."""
+    script = ProtectedScript()
+    script.server["authorization_response_iss_parameter_supported"] = False
+    honest = path_for("https://honest.example")
+    statuses: list[int] = []
+    with trio.fail_after(10):
+
+        async def browse(answer: str) -> None:
+            answer = re.sub(r"&iss=[^&]*", "", answer)
+            ours = urlsplit(answer).path
+            assert ours == path_for(ORIGIN)
+            assert ours != honest
+            for path in (honest, "/callback", f"{ours}/", ours.upper()):
+                statuses.append((await fetch(answer.replace(ours, path)))[0])
+            statuses.append((await fetch(answer))[0])
+
+        async def open_page(url: str) -> None:
+            await browse(script.visit(url))
+
+        auth = OAuth(open_page=open_page)
+        async with open_client(script.parameters(), auth=auth) as client:
+            await client.call_tool("one")
+    assert statuses == [404, 404, 404, 404, 200]
+    (registered,) = script.at("/register")
+    redirect_uris: list[str] = registered.form["redirect_uris"]
+    assert [urlsplit(each).path for each in redirect_uris] == [path_for(ORIGIN)]
+
+
+def follow(url: str) -> bytes:
+    with urlopen(url, timeout=30) as response:
+        page: bytes = response.read()
+    return page
+
+
+@pytest.mark.parametrize("kind", ["plain", "waits for its thread", "abandons its thread", "returns a coroutine"])
+async def test_open_page_may_follow_the_page_itself(kind: str) -> None:
+    """As tests of programs do, with whatever they have; the loop runs meanwhile, and nothing waits for long."""
+    script = ProtectedScript()
+    pages: list[bytes] = []
+    variable = ContextVar("variable", default="nothing")
+    variable.set("kept")
+
+    def plain(url: str) -> None:
+        assert variable.get() == "kept"
+        pages.append(follow(script.visit(url)))
+
+    async def in_thread(url: str) -> None:
+        await trio.to_thread.run_sync(plain, url, abandon_on_cancel=kind.startswith("abandons"))
+
+    open_pages: dict[str, OpenPage] = {"plain": plain, "returns a coroutine": lambda url: in_thread(url)}
+    with trio.fail_after(5):
+        async with open_client(
+            script.parameters(), auth=OAuth(open_page=open_pages.get(kind, in_thread))
+        ) as client:
+            await client.call_tool("one")
+    assert b"You are logged in" in pages[0]
+
+
+async def test_a_plain_open_page_that_never_ends_is_left_alone() -> None:
+    release = threading.Event()
+    try:
+        with pytest.raises(AuthorizationFailed, match="login_timeout"), trio.fail_after(5):
+            auth = OAuth(open_page=lambda _: print(end="") if release.wait(60) else None, login_timeout=0.2)
+            async with open_client(ProtectedScript().parameters(), auth=auth):
+                pass
+    finally:
+        release.set()
+
+
+def _raises(url: str) -> None:
+    raise RuntimeError(f"cannot open {url} SECRET")
+
+
+async def _raises_later(url: str) -> None:
+    await trio.lowlevel.checkpoint()
+    _raises(url)
+
+
+@pytest.mark.parametrize("open_page", [_raises, _raises_later])
+async def test_what_open_page_raises_is_only_for_the_caller(
+    open_page: OpenPage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may have the code and the state in it, which are good for a login."""
+    caplog.set_level("DEBUG")
+    with pytest.raises(AuthorizationFailed, match=r"^open_page raised RuntimeError$") as caught:
+        async with open_client(ProtectedScript().parameters(), auth=OAuth(open_page=open_page)):
+            pass
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert "SECRET" in str(caught.value.__cause__)
+    assert "SECRET" not in caplog.text
+    assert "state=" not in caplog.text
+
+
+async def test_open_page_returns_a_url_or_nothing() -> None:
+    def shown(url: str) -> int:
+        return len(url)
+
+    wrong: Any = shown
+    with pytest.raises(AuthorizationFailed, match=r"open_page must return None, or the URL .*, and not int"):
+        async with open_client(ProtectedScript().parameters(), auth=OAuth(open_page=wrong)):
+            pass
+
+
+async def test_what_open_page_raises_after_the_answer_changes_nothing() -> None:
+    script = ProtectedScript()
+
+    async def open_page(url: str) -> None:
+        await fetch(script.visit(url))
+        raise RuntimeError("too late")
+
+    with trio.fail_after(5):
+        async with open_client(script.parameters(), auth=OAuth(open_page=open_page)) as client:
+            await client.call_tool("one")
+
+
+async def test_a_store_that_fails_is_not_quoted_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(TokenStore):
+        async def get(self, key: str) -> str | None:
+            await trio.lowlevel.checkpoint()
+            return None
+
+        async def set(self, key: str, value: str) -> None:
+            await trio.lowlevel.checkpoint()
+            raise RuntimeError(f"no room for {value} SECRET")
+
+        async def delete(self, key: str) -> None:
+            await trio.lowlevel.checkpoint()
+
+    script = ProtectedScript()
+    with pytest.raises(AuthorizationFailed, match="RuntimeError") as caught:
+        async with open_client(script.parameters(), auth=oauth(script, store=Broken())):
+            pass
+    assert "SECRET" in str(caught.value.__cause__)
+    assert "having a token failed: RuntimeError" in caplog.text
+    assert "SECRET" not in caplog.text
+
+
 async def test_silent_connections_do_not_keep_the_answer_away() -> None:
     """Any page can open them, to any port of this machine, and they may stay for ten seconds."""
     async with open_listener(None) as listener, AsyncExitStack() as stack:
@@ -93,9 +296,10 @@ async def test_silent_connections_do_not_keep_the_answer_away() -> None:
 async def test_cancelled_nothing_is_left() -> None:
     uris: list[str] = []
     with trio.fail_after(10):
-        with trio.move_on_after(0.05):
+        with trio.CancelScope() as scope:
             async with open_listener(None) as listener:
                 uris.append(listener.redirect_uri)
+                scope.deadline = trio.current_time() + 0.05
                 await listener.wait_answer(lambda _: True)
         with pytest.raises(OSError):
             await fetch(uris[0])
@@ -112,20 +316,19 @@ async def test_a_login_through_the_listener() -> None:
     """As users have it, but for the browser."""
     script = ProtectedScript()
     with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
 
-            async def browse(answer: str) -> None:
-                assert (await fetch(answer))[0] == 200
+        async def browse(answer: str) -> None:
+            assert (await fetch(answer))[0] == 200
 
-            def open_page(url: str) -> None:
-                nursery.start_soon(browse, script.visit(url))
+        async def open_page(url: str) -> None:
+            await browse(script.visit(url))
 
-            auth = OAuth(open_page=open_page)
-            async with open_client(script.parameters(), auth=auth) as client:
-                await client.call_tool("one")
-                script.tokens.clear()
-                script.refresh_tokens.clear()
-                await client.call_tool("two")
+        auth = OAuth(open_page=open_page)
+        async with open_client(script.parameters(), auth=auth) as client:
+            await client.call_tool("one")
+            script.tokens.clear()
+            script.refresh_tokens.clear()
+            await client.call_tool("two")
     assert len(script.pages) == 2
     redirects = {parse_qs(urlsplit(page).query)["redirect_uri"][0] for page in script.pages}
     assert len(redirects) == 1, "the port that was registered is used again"
@@ -179,21 +382,134 @@ async def test_a_file_that_others_could_read_is_closed_to_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "tokens.json"
-    path.write_text('{"a": "b"}')
+    await FileTokenStore(path).set("a", "b")
     path.chmod(0o644)
     assert await FileTokenStore(path).get("a") == "b"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "could be read by others" in caplog.text
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"a": 5}', '"s3cret', "x" * 2_000_000])
+@pytest.mark.skipif(sys.platform == "win32", reason="modes mean nothing there")
+@pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
+async def test_a_file_that_others_may_write_is_not_used(tmp_path: Path, mode: int) -> None:
+    """What is in it says who is logged in, and where secrets are sent; as OpenSSH has it."""
+    path = tmp_path / "tokens.json"
+    await FileTokenStore(path).set("key", "value")
+    before = path.read_bytes()
+    path.chmod(mode)
+    store = FileTokenStore(path)
+    for use in (partial(store.get, "key"), partial(store.set, "key", "new"), partial(store.delete, "key")):
+        with pytest.raises(AuthorizationFailed, match=rf"others may write it \(mode {mode:04o}\).*chmod 600"):
+            await use()
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    path.chmod(0o600)
+    assert await store.get("key") == "value"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="owners mean nothing there")
+async def test_a_file_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tokens.json"
+    store = FileTokenStore(path)
+    await store.set("key", "value")
+    if os.geteuid() == 0:
+        os.chown(path, 4242, 4242)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    with pytest.raises(AuthorizationFailed, match="another user"):
+        await store.get("key")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{",
+        '{"a": 5}',
+        '{"a": "s3cret"}',
+        '"s3cret',
+        "\0" * 100,
+        "[" * 100_000,
+        '{"trio-mcp tokens": 1}',
+        '{"trio-mcp tokens": 1, "entries": []}',
+        '{"trio-mcp tokens": 1, "entries": {"a": "s3cret"}}',
+        '{"trio-mcp tokens": 1, "entries": {"a": ["s3cret", "soon"]}}',
+        '{"trio-mcp tokens": 1, "entries": {"a": [5, 5]}}',
+        '{"trio-mcp tokens": 1, "entries": {"a": ["s3cret", 1e999, 1]}}',
+        "x" * 2_000_000,
+    ],
+)
 async def test_a_file_with_something_else_is_reported_and_not_shown(tmp_path: Path, content: str) -> None:
     path = tmp_path / "tokens.json"
     path.write_text(content)
-    with pytest.raises(AuthorizationFailed, match=r"tokens\.json") as failed:
-        await FileTokenStore(path).get("a")
-    assert "s3cret" not in str(failed.value)
+    path.chmod(0o644)
+    store = FileTokenStore(path)
+    for use in (partial(store.get, "a"), partial(store.set, "a", "b"), partial(store.delete, "a")):
+        with pytest.raises(AuthorizationFailed, match=r"tokens\.json.*(FileTokenStore|larger)") as failed:
+            await use()
+        assert "s3cret" not in str(failed.value)
     assert path.read_text() == content
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644, "whose it is is not known"
+
+
+async def test_what_a_process_that_was_killed_has_left_does_not_stay(tmp_path: Path) -> None:
+    for name in (".tokens.json.new", "tokens.json.lock"):
+        (tmp_path / name).write_text('{"trio-mcp tokens": 1, "entries": {"half')
+    store = FileTokenStore(tmp_path / "tokens.json")
+    await store.set("a", "b")
+    assert await store.get("a") == "b"
+    assert [each.name for each in tmp_path.iterdir()] == ["tokens.json"]
+
+
+async def test_a_pipe_is_no_file_of_tokens(tmp_path: Path) -> None:
+    """Opening it would wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(AuthorizationFailed, match="not a regular file"), trio.fail_after(5):
+        await FileTokenStore(tmp_path / "pipe").get("a")
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+async def test_what_was_not_used_for_longest_gives_way(is_file: bool, tmp_path: Path) -> None:
+    """Servers can name another authorization server each time, so registrations would come without end."""
+    store: TokenStore
+    store = FileTokenStore(tmp_path / "t", max_bytes=3_000) if is_file else MemoryTokenStore(max_bytes=3_000)
+    await store.set("issuer me", "bound")
+    await store.set("held", "h" * 100)
+    await store.set("old", "o" * 100)
+    await store.set("read", "r" * 100)
+    assert await store.get("old") is not None
+    async with store.exclusive("held"):
+        for n in range(100):
+            await store.set(f"client {n}", "x" * 200)
+            assert await store.get("read") is not None
+            if n < 5:
+                assert await store.get("client 0") is not None
+        assert await store.get("held") == "h" * 100
+    assert await store.get("issuer me") == "bound", "credentials stay bound, whatever comes"
+    assert await store.get("old") is None
+    assert await store.get("client 0") is None
+    assert await store.get("client 99") == "x" * 200
+    with pytest.raises(AuthorizationFailed, match="max_bytes"):
+        await store.set("huge", "x" * 3_000)
+    assert await store.get("client 99") == "x" * 200, "what does not fit costs nothing else"
+    if is_file:
+        assert (tmp_path / "t").stat().st_size <= 3_000
+        assert [each.name for each in tmp_path.iterdir()] == ["t"], "no lock is left"
+
+
+async def test_what_nobody_uses_is_left_out_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FileTokenStore(tmp_path / "t")
+    now = time.time()
+    for name in ("used", "unused", "issuer me"):
+        await store.set(name, "x")
+    monkeypatch.setattr(time, "time", lambda: now + 100 * 86_400)
+    assert await FileTokenStore(tmp_path / "t").get("used") == "x", "which is noted"
+    monkeypatch.setattr(time, "time", lambda: now + 200 * 86_400)
+    await store.set("another", "x")
+    assert await store.get("used") == "x"
+    assert await store.get("unused") is None
+    assert await store.get("issuer me") == "x"
 
 
 async def test_what_does_not_fit_into_the_file_costs_nothing_else(tmp_path: Path) -> None:

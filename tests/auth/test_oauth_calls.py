@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import trio
@@ -15,7 +17,17 @@ import trio.testing
 from authorization_pages import shows
 from http_sessions import URL
 from inside_oauth import OAuthClient, read_proof
-from oauth_script import METADATA, ORIGIN, SERVER_METADATA, Person, ProtectedScript
+from oauth_script import (
+    CALLBACK,
+    METADATA,
+    ORIGIN,
+    SERVER_METADATA,
+    Person,
+    ProtectedScript,
+    connected,
+    oauth,
+)
+from steps import cancelled_after_steps
 
 from trio_mcp import (
     Auth,
@@ -31,19 +43,12 @@ from trio_mcp import (
     MemoryTokenStore,
     OAuth,
     StaticToken,
+    StdioServerParameters,
     TokenStore,
     WorkloadIdentity,
     open_client,
     open_clients,
 )
-
-CALLBACK = "http://localhost:3000/callback"
-
-
-def oauth(script: ProtectedScript, **options: Any) -> OAuth:
-    """Return the authorization of somebody who logs in at once."""
-    given: dict[str, Any] = {"open_page": script.visit, "redirect_uri": CALLBACK, "listen": False, **options}
-    return OAuth(**given)
 
 
 @pytest.mark.parametrize("speaks", ["2025-03-26", "2025-11-25", "2026-07-28"])
@@ -59,7 +64,7 @@ def oauth(script: ProtectedScript, **options: Any) -> OAuth:
 )
 async def test_a_person_logs_in_once(speaks: str, autojump_clock: trio.testing.MockClock) -> None:
     script = ProtectedScript(speaks)
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         await client.call_tool("one")
         await client.call_tool("two")
     assert len(script.pages) == 1
@@ -78,7 +83,7 @@ async def test_a_thousand_calls_with_an_ended_token_refresh_it_once(
 ) -> None:
     """A refresh token is good for once: a second refresh with it ends the login."""
     script = ProtectedScript()
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         await client.call_tool("one")
         script.tokens.clear()
         async with trio.open_nursery() as nursery:
@@ -92,7 +97,7 @@ async def test_a_thousand_calls_with_an_ended_token_refresh_it_once(
 @shows("Refresh Tokens", "Token Theft")
 async def test_a_token_is_refreshed_before_it_ends(autojump_clock: trio.testing.MockClock) -> None:
     script = ProtectedScript()
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         await client.call_tool("one")
         await trio.sleep(3600 - 31)
         await client.call_tool("still good")
@@ -109,7 +114,7 @@ async def test_a_refresh_token_that_is_not_replaced_goes_on_being_good(
 ) -> None:
     script = ProtectedScript()
     script.rotates = False
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         for _ in range(3):
             await client.call_tool("one")
             script.tokens.clear()
@@ -123,7 +128,7 @@ async def test_a_token_is_refreshed_by_the_client_that_it_was_issued_to(
     """Two logins at once, for two servers, may register twice."""
     script = ProtectedScript()
     store = MemoryTokenStore()
-    async with open_client(script.parameters(), auth=oauth(script, store=store)) as client:
+    async with connected(script, store=store) as client:
         await client.call_tool("one")
         other = OAuthClient(client_id="other", redirect_uri=CALLBACK)
         await store.set(f"client {ORIGIN}", json.dumps(other.to_json()))
@@ -137,7 +142,7 @@ async def test_when_refreshing_is_refused_the_person_logs_in_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     script = ProtectedScript()
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         await client.call_tool("one")
         script.tokens.clear()
         script.refresh_tokens.clear()
@@ -150,7 +155,7 @@ async def test_a_failure_of_the_authorization_server_does_not_cost_the_refresh_t
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     script = ProtectedScript()
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         await client.call_tool("one")
         script.tokens.clear()
         script.answers["/token"] = [(503, {"detail": "later"})]
@@ -167,11 +172,39 @@ async def test_a_greater_authorization_is_asked_for_with_the_union_of_scopes(
 ) -> None:
     script = ProtectedScript()
     script.needs["tools/call"] = "write"
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         await client.list_tools()
         await client.call_tool("one")
     asked = [page.partition("scope=")[2].partition("&")[0] for page in script.pages]
     assert asked == ["mcp", "mcp+write"]
+
+
+@shows("Step-Up Authorization Flow")
+async def test_a_server_that_asks_for_ever_more_scopes_gets_few_pages_shown(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Of one connection: each request may ask for more three times, and there is no end of requests."""
+    script = ProtectedScript()
+    made: list[str] = []
+
+    async def think_up() -> None:
+        await trio.lowlevel.checkpoint()
+        made.append("x")
+        script.needs["tools/call"] = f"s{len(made)}"
+
+    async with connected(script) as client:
+        await client.list_tools()
+        script.before["/mcp"] = think_up
+        with pytest.raises(AuthorizationRefused):
+            await client.call_tool("one")
+        for _ in range(3):
+            with pytest.raises(AuthorizationFailed, match=r"more scopes 3 times within 300 s, .*scopes="):
+                await client.call_tool("again")
+        assert len(script.pages) == 1 + 3
+        del script.before["/mcp"]
+        await trio.sleep(301)
+        await client.call_tool("later")
+    assert len(script.pages) == 1 + 4
 
 
 @shows("Step-Up Authorization Flow")
@@ -180,7 +213,7 @@ async def test_scopes_that_are_refused_although_granted_are_no_reason_to_log_in_
 ) -> None:
     script = ProtectedScript()
     script.needs["tools/call"] = "write"
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         await client.list_tools()
         await client.call_tool("one")
         script.tokens = dict.fromkeys(script.tokens, frozenset({"mcp"}))
@@ -315,7 +348,7 @@ async def test_a_login_that_nobody_waits_for_is_given_up_and_the_next_call_begin
 async def test_a_refresh_goes_on_although_its_caller_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
     """Its answer brings the only refresh token that is still good."""
     script = ProtectedScript()
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         await client.call_tool("one")
         script.tokens.clear()
         script.before["/token"] = partial(trio.sleep, 3)
@@ -344,19 +377,6 @@ async def test_leaving_in_the_middle_of_a_login_leaves_nothing(autojump_clock: t
     assert person.gave_up == 1
 
 
-class CancelAt(trio.abc.Instrument):
-    """Cancels a scope after the n-th step that any task takes."""
-
-    def __init__(self, n: int, scope: trio.CancelScope) -> None:
-        self._left = n
-        self._scope = scope
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._left -= 1
-        if self._left == 0:
-            self._scope.cancel(reason="in the middle of things")
-
-
 @pytest.mark.parametrize("refreshes", [False, True])
 async def test_cancelled_at_every_checkpoint_the_next_call_works(
     refreshes: bool, autojump_clock: trio.testing.MockClock
@@ -364,19 +384,15 @@ async def test_cancelled_at_every_checkpoint_the_next_call_works(
     """Whatever the login or the refresh has come to: no poisoned lock, no half login."""
     script = ProtectedScript()
     n = 0
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         while True:
             n += 1
             script.tokens.clear()
             if not refreshes:
                 script.refresh_tokens.clear()
-            with trio.CancelScope() as scope:
-                instrument = CancelAt(n, scope)
-                trio.lowlevel.add_instrument(instrument)
-                try:
-                    await client.call_tool("one")
-                finally:
-                    trio.lowlevel.remove_instrument(instrument)
+                await trio.sleep(301)  # a person is shown few pages at a time
+            with cancelled_after_steps(n) as scope:
+                await client.call_tool("one")
             await client.call_tool("the next")
             if not scope.cancelled_caught:
                 break
@@ -396,17 +412,14 @@ async def test_cancelled_at_every_checkpoint_of_opening_nothing_is_left(
         n += 1
         script.tokens.clear()
         script.refresh_tokens.clear()
-        with trio.CancelScope() as scope:
-            instrument = CancelAt(n, scope)
-            trio.lowlevel.add_instrument(instrument)
-            try:
-                async with open_client(script.parameters(), auth=auth, era="modern") as client:
-                    await client.call_tool("one")
-            finally:
-                trio.lowlevel.remove_instrument(instrument)
+        await trio.sleep(301)  # a person is shown few pages at a time
+        with cancelled_after_steps(n) as scope:
+            async with open_client(script.parameters(), auth=auth, era="modern") as client:
+                await client.call_tool("one")
         if not scope.cancelled_caught:
             break
     assert n > 50
+    await trio.sleep(301)
     async with open_client(script.parameters(), auth=auth, era="modern") as client:
         await client.call_tool("one")
 
@@ -452,7 +465,7 @@ async def test_a_file_keeps_tokens_for_the_next_process(tmp_path: Path) -> None:
     script = ProtectedScript()
     path = tmp_path / "state" / "tokens.json"
     for _ in range(2):
-        async with open_client(script.parameters(), auth=oauth(script, store=FileTokenStore(path))) as client:
+        async with connected(script, store=FileTokenStore(path)) as client:
             await client.call_tool("one")
     assert len(script.pages) == 1
     assert path.stat().st_mode & 0o777 == 0o600
@@ -465,7 +478,7 @@ async def test_a_stored_token_that_has_ended_is_refreshed(autojump_clock: trio.t
     script.lifetime = None
     store = MemoryTokenStore()
     for _ in range(3):
-        async with open_client(script.parameters(), auth=oauth(script, store=store)) as client:
+        async with connected(script, store=store) as client:
             await client.call_tool("one")
         script.tokens.clear()
     assert script.grants() == ["authorization_code", "refresh_token", "refresh_token"]
@@ -476,7 +489,7 @@ async def test_a_refreshed_token_that_is_refused_means_another_login(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     script = ProtectedScript()
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         await client.call_tool("one")
         script.tokens.clear()
         issue = script._issue
@@ -490,6 +503,34 @@ async def test_a_refreshed_token_that_is_refused_means_another_login(
         script._issue = refresh_in_vain  # type: ignore[method-assign]
         await client.call_tool("two")
     assert script.grants() == ["authorization_code", "refresh_token", "authorization_code"]
+
+
+@pytest.mark.parametrize("late", [3, 5])
+async def test_a_refreshed_token_that_ends_on_its_way_is_refreshed_again(
+    autojump_clock: trio.testing.MockClock, late: int
+) -> None:
+    """That it is refused says nothing about the next; a server that is always slower is asked five times at most."""
+    script = ProtectedScript()
+    script.lifetime = 10
+    serve, waits = script._serve_mcp, iter([20.0] * late)
+    async with connected(script) as client:
+        await client.call_tool("one")
+
+        async def serve_late(scope: Any, receive: Any, send: Any, headers: Any) -> None:
+            wait = next(waits, 0.0)
+            await trio.sleep(wait)
+            if wait:
+                script.tokens.clear()
+            await serve(scope, receive, send, headers)
+
+        script._serve_mcp = serve_late  # type: ignore[method-assign]
+        if late < 5:
+            await client.call_tool("two")
+        else:
+            with pytest.raises(AuthorizationRefused, match="not accepted"):
+                await client.call_tool("two")
+    assert len(script.pages) == 1, "nobody is asked to log in again"
+    assert script.grants()[1:] == ["refresh_token"] * len(script.grants()[1:])
 
 
 @pytest.mark.parametrize("url", ["http://login.example/authorize", "javascript:alert(1)"])
@@ -506,17 +547,60 @@ async def test_another_authorization_server_means_another_registration(
 ) -> None:
     """What one has issued is never shown to another."""
     script = ProtectedScript()
-    async with open_client(script.parameters(), auth=oauth(script)) as client:
+    async with connected(script) as client:
         await client.call_tool("one")
         script.tokens.clear()
-        moved = f"{ORIGIN}/other"
-        script.resource["authorization_servers"] = [moved]
-        script.server["issuer"] = moved
-        script.answers["/.well-known/oauth-authorization-server/other"] = [(200, script.server)]
+        script.move()
         await client.call_tool("two")
     assert script.grants() == ["authorization_code", "authorization_code"]
     assert len(script.at("/register")) == 2
     assert "client_id=client-2" in script.pages[1]
+
+
+async def test_a_registration_is_kept_once_and_no_longer_than_it_is_good(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The token has its own, so that none stays behind when there is another."""
+    script = ProtectedScript()
+    store = Watched()
+    forgotten = {"client_id": "forgotten", "client_secret": "s", "client_secret_expires_at": int(time.time()) - 1}
+    script.answers["/register"] = [(201, forgotten)]
+    script.server["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+    for n in range(4):
+        async with connected(script, store=store) as client:
+            await client.call_tool("one")
+        script.tokens.clear()
+        if n != 1:
+            script.refresh_tokens.clear()
+    assert [each.form["client_id"] for each in script.at("/token")] == [
+        "forgotten", "forgotten", "client-1", "client-1", "client-1", "client-1",
+    ]  # fmt: skip
+    assert len(script.at("/register")) == 2, "its secret has ended"
+    assert sorted(key.partition(" ")[0] for key in store.kept) == ["client", "token"]
+
+
+@pytest.mark.parametrize("long", ["client_id", "client_secret"])
+async def test_a_registration_that_is_too_long_is_not_kept(long: str) -> None:
+    script = ProtectedScript()
+    script.answers["/register"] = [(201, {"client_id": "c", long: "x" * 5_000})]
+    store = Watched()
+    await fails(script, "4096 characters", store=store)
+    assert not store.kept
+
+
+@pytest.mark.parametrize(
+    "stored", ["{", "[]", '{"client_id": "c", "method": "none", "client_secret": 5}', "null"]
+)
+async def test_what_cannot_be_used_in_a_store_is_done_anew(
+    stored: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    script = ProtectedScript()
+    store = MemoryTokenStore()
+    await store.set(f"client {ORIGIN}", stored)
+    await store.set(f"token person  {URL}", stored)
+    async with connected(script, store=store) as client:
+        await client.call_tool("one")
+    assert len(script.pages) == 1
 
 
 @shows("Authorization Server Binding", "Pre-registration", "Preregistration")
@@ -531,10 +615,7 @@ async def test_credentials_are_bound_to_the_first_authorization_server(
         await client.call_tool("one")
     assert script.grants() == ["client_credentials"]
     script.tokens.clear()
-    moved = f"{ORIGIN}/other"
-    script.resource["authorization_servers"] = [moved]
-    script.server["issuer"] = moved
-    script.answers["/.well-known/oauth-authorization-server/other"] = [(200, script.server)]
+    moved = script.move()
     with pytest.raises(AuthorizationFailed, match="not shown to another") as failed:
         async with open_client(script.parameters(), auth=auth):
             pass
@@ -547,10 +628,97 @@ async def test_a_url_is_the_id_of_a_client_where_that_is_taken(autojump_clock: t
     script = ProtectedScript()
     script.server["client_id_metadata_document_supported"] = True
     url = "https://client.example/metadata.json"
-    async with open_client(script.parameters(), auth=oauth(script, client_metadata_url=url)) as client:
+    async with connected(script, client_metadata_url=url) as client:
         await client.call_tool("one")
     assert not script.at("/register")
     assert {each.form["client_id"] for each in script.at("/token")} == {url}
+
+
+@shows("Client Registration", "Client Registration Approaches", "Pre-registration", "Preregistration")
+@shows("Client ID Metadata Documents", "Dynamic Client Registration")
+@pytest.mark.parametrize(
+    ("by_hand", "documents", "client_id"),
+    [
+        (True, True, "by-hand"),
+        (False, True, "https://client.example/metadata.json"),
+        (False, False, "client-1"),
+    ],
+)
+async def test_the_ways_to_be_known_are_tried_in_their_order(
+    by_hand: bool, documents: bool, client_id: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """By hand, by a document, by registration, even if the later ones would do, too."""
+    script = ProtectedScript()
+    script.server["client_id_metadata_document_supported"] = documents
+    own = {"client_id": "by-hand"} if by_hand else {}
+    url = "https://client.example/metadata.json"
+    async with connected(script, client_metadata_url=url, **own) as client:
+        await client.call_tool("one")
+    assert [each.form["client_id"] for each in script.at("/token")] == [client_id]
+    assert len(script.at("/register")) == (client_id == "client-1")
+
+
+@shows("Application Type and Redirect URI Constraints")
+async def test_a_refused_registration_is_tried_as_the_other_kind_and_reported() -> None:
+    script = ProtectedScript()
+    refusal = {"error": "invalid_redirect_uri", "error_description": "no loopback here"}
+    script.answers["/register"] = [(400, refusal), (400, refusal)]
+    error = await fails(script, "refused to register this client.*no loopback here")
+    assert isinstance(error, ClientUnknown)
+    assert error.error == "invalid_redirect_uri"
+    assert [each.form["application_type"] for each in script.at("/register")] == ["native", "web"]
+    script.answers["/register"] = [(400, refusal)]
+    async with connected(script) as client:
+        await client.call_tool("one")
+
+
+@shows("Communication Security", "Implementation Requirements")
+def test_answers_come_to_this_machine_or_by_https() -> None:
+    """Whoever is on the way could read the code."""
+    with pytest.raises(ValueError, match="redirect_uri must be https"):
+        OAuth(redirect_uri="http://app.example/callback")
+    for uri in (
+        "https://app.example/callback",
+        "http://localhost:3000/x",
+        "http://[::1]/x",
+        "com.example.app:/x",
+    ):
+        assert OAuth(redirect_uri=uri).redirect_uri == uri
+    OAuth(redirect_uri="http://desk/callback", insecure_hosts=["desk"])
+
+
+@shows("Resource Parameter Implementation", "Canonical Server URI", "Access Token Privilege Restriction")
+async def test_tokens_are_asked_for_one_server(autojump_clock: trio.testing.MockClock) -> None:
+    """In every request for one, by an authorization server, too, that does not say that it knows `resource`."""
+    script = ProtectedScript()
+    async with connected(script) as client:
+        await client.call_tool("one")
+        script.tokens.clear()
+        await client.call_tool("two")
+    assert script.grants() == ["authorization_code", "refresh_token"]
+    assert [each.form["resource"] for each in script.at("/token")] == [URL, URL]
+    assert [parse_qs(urlsplit(page).query)["resource"] for page in script.pages] == [[URL]]
+
+
+@shows("Token Requirements")
+@pytest.mark.parametrize("speaks", ["2025-11-25", "2026-07-28"])
+async def test_no_url_has_a_token_in_it(speaks: str, autojump_clock: trio.testing.MockClock) -> None:
+    """Of no request to either server, and no page."""
+    script = ProtectedScript(speaks)
+    urls: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            urls.append(f"{scope['path']}?{scope['query_string'].decode()}")
+        await script(scope, receive, send)
+
+    async with open_client(type(script.parameters())(URL, app=app), auth=oauth(script)) as client:
+        await client.call_tool("one")
+        script.tokens.clear()
+        await client.call_tool("two")
+    assert script.grants() == ["authorization_code", "refresh_token"]
+    for secret in ("access-1", "access-2", "refresh-1"):
+        assert not any(secret in url for url in [*urls, *script.pages])
 
 
 # Programs.
@@ -589,11 +757,11 @@ async def test_a_refused_workload_is_not_tried_again(error: str) -> None:
 
 
 async def test_a_file_without_a_token_is_named(tmp_path: Path) -> None:
-    with pytest.raises(AuthorizationFailed, match="no-such-file"):
-        async with open_client(
-            ProtectedScript().parameters(), auth=WorkloadIdentity(token=tmp_path / "no-such-file")
-        ):
-            pass
+    (tmp_path / "empty").write_text("\n")
+    for name, problem in (("no-such-file", "No such file"), ("empty", "the file is empty")):
+        with pytest.raises(AuthorizationFailed, match=f"{name} cannot be read: .*{problem}"):
+            async with open_client(ProtectedScript().parameters(), auth=WorkloadIdentity(token=tmp_path / name)):
+                pass
 
 
 async def test_an_employee_brings_the_assertion_of_their_organisation(
@@ -613,6 +781,10 @@ async def test_an_employee_brings_the_assertion_of_their_organisation(
     async with open_client(script.parameters(), auth=auth) as client:
         await client.call_tool("one")
     (exchange,), (grant,) = script.at("/idp"), script.at("/token")
+    assert exchange.form["grant_type"] == "urn:ietf:params:oauth:grant-type:token-exchange"
+    assert exchange.form["requested_token_type"] == jag
+    assert exchange.form["subject_token_type"] == "urn:ietf:params:oauth:token-type:id_token"
+    assert grant.form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
     assert exchange.form["audience"] == ORIGIN
     assert exchange.form["resource"] == URL
     assert (exchange.form["subject_token"], exchange.form["client_id"]) == ("id", "me-there")
@@ -628,7 +800,7 @@ async def test_an_employee_brings_the_assertion_of_their_organisation(
 async def test_a_token_that_must_be_bound_to_a_key_and_is_not_is_refused() -> None:
     script = ProtectedScript()
     with pytest.raises(AuthorizationFailed, match="dpop=True"):
-        async with open_client(script.parameters(), auth=oauth(script, dpop=True)):
+        async with connected(script, dpop=True):
             pass
     (asked,) = script.at("/token")
     assert read_proof(asked.headers["dpop"]).claims["htu"] == f"{ORIGIN}/token"
@@ -677,6 +849,101 @@ def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str) -> Non
     with pytest.raises(ValueError, match="characters") as refused:
         StaticToken(token)
     assert not token or token not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("token", "scheme", "problem"),
+    [
+        (
+            "Bearer eyJ",
+            "Bearer",
+            "token must not begin with 'Bearer': leave that out, for scheme= is sent before it",
+        ),
+        (
+            "bearer eyJ",
+            "Bearer",
+            "token must not begin with 'Bearer': leave that out, for scheme= is sent before it",
+        ),
+        ("DPoP eyJ", "DPoP", "token must not begin with 'DPoP': leave that out, for scheme= is sent before it"),
+        ("eyJ\n", "Bearer", "token has a line break or blanks around it: write token.strip()"),
+        (" eyJ", "Bearer", "token has a line break or blanks around it: write token.strip()"),
+    ],
+)
+def test_a_token_that_was_copied_with_something_else_says_so(token: str, scheme: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+        StaticToken(token, scheme=scheme)
+
+
+@pytest.mark.parametrize(
+    ("challenge", "body", "text"),
+    [
+        (
+            'Bearer error="insufficient_scope", error_description="this needs the scopes a:r, b:w", scope="a:r b:w"',
+            {
+                "jsonrpc": "2.0",
+                "id": None,
+                "error": {"code": -32600, "message": "this needs the scopes a:r, b:w"},
+            },
+            "refused the request with HTTP status 403 (insufficient_scope: this needs the scopes a:r, b:w)",
+        ),
+        (
+            'Bearer error="insufficient_scope", error_description="no", scope="a:r b:w"',
+            {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "not for you"}},
+            (
+                "refused the request with HTTP status 403 (insufficient_scope: no); it asks for the scope 'a:r b:w': "
+                "not for you"
+            ),
+        ),
+    ],
+)
+async def test_a_refusal_names_the_scopes_once(challenge: str, body: Any, text: str) -> None:
+    script = ProtectedScript()
+
+    async def refuse(scope: Any, receive: Any, send: Any, headers: Any) -> None:
+        await script._send(send, 403, body, challenge)
+
+    script._serve_mcp = refuse  # type: ignore[method-assign]
+    with pytest.raises(AuthorizationRefused) as refused:
+        async with open_client(script.parameters(), auth=StaticToken("sesame"), era="modern"):
+            pass
+    assert str(refused.value) == f"{URL} {text}"
+    assert refused.value.was_authorized
+
+
+async def test_an_authorization_without_a_token_is_no_reason_to_give_one() -> None:
+    """It was given: what it lacks is another matter."""
+
+    class Silent(Auth):
+        async def headers_for(self, request: AuthRequest) -> dict[str, str]:
+            await trio.lowlevel.checkpoint()
+            return {}
+
+    script = ProtectedScript()
+    with pytest.raises(AuthorizationRefused) as refused:
+        async with open_client(script.parameters(), auth=Silent(), era="modern"):
+            pass
+    assert str(refused.value) == (
+        f"{URL} refused the request with HTTP status 401; it asks for the scope 'mcp'; auth= had no token to send"
+    )
+    assert not refused.value.was_authorized
+
+
+async def test_the_next_authorization_server_is_tried_if_the_first_cannot_be_reached(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """It does not answer, may not be called, hangs, or fails; only if none is left, it is said why."""
+    for first in ("http://127.0.0.1:1", "https://169.254.169.254/x", "http://login.example", f"{ORIGIN}/hangs"):
+        script = ProtectedScript()
+        script.resource["authorization_servers"] = [first, ORIGIN]
+        script.before["/.well-known/oauth-authorization-server/hangs"] = partial(trio.sleep, 20)
+        async with connected(script) as client:
+            await client.call_tool("one")
+        assert len(script.pages) == 1
+        script = ProtectedScript()
+        script.resource["authorization_servers"] = [first]
+        with pytest.raises(AuthorizationFailed):
+            async with connected(script):
+                pass
 
 
 class Badge(Auth):
@@ -730,10 +997,13 @@ async def test_an_auth_of_ones_own_that_fails_costs_the_request() -> None:
     assert script.seen == []
 
 
+@shows("Protocol Requirements")
 async def test_auth_is_for_servers_at_urls() -> None:
-    with pytest.raises(ValueError, match="environment"):
-        async with open_client("tcp://localhost:1", auth=StaticToken("x")):
-            pass
+    """Elsewhere, credentials are in the environment of the server."""
+    for target in ("tcp://localhost:1", StdioServerParameters("no-such-program")):
+        with pytest.raises(ValueError, match="environment"):
+            async with open_client(target, auth=StaticToken("x")):
+                pass
 
 
 async def test_a_group_authorizes_each_server_at_a_url(autojump_clock: trio.testing.MockClock) -> None:
@@ -756,7 +1026,7 @@ async def test_a_group_authorizes_each_server_at_a_url(autojump_clock: trio.test
 
 async def fails(script: ProtectedScript, match: str, **options: Any) -> AuthorizationFailed:
     with pytest.raises(AuthorizationFailed, match=match) as failed:
-        async with open_client(script.parameters(), auth=oauth(script, **options)):
+        async with connected(script, **options):
             pass
     assert set(script.seen) == {None}
     assert not script.at("/token")
@@ -769,6 +1039,29 @@ async def test_metadata_of_another_server_are_refused() -> None:
     script.resource["resource"] = "https://evil.example/mcp"
     await fails(script, "somebody else")
     assert not script.at(SERVER_METADATA)
+
+
+async def test_resource_metadata_that_are_named_and_not_there_are_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The usual places are tried then, and an error about those would mislead."""
+    script = ProtectedScript()
+    script.answers[METADATA] = [(404, {})]
+    async with connected(script):
+        pass
+    assert "resource_metadata" in caplog.text
+    assert "HTTP status 404" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["client_id", "client_secret"])
+def test_credentials_are_strings(name: str) -> None:
+    """The error does not show the secret."""
+    wrong: dict[str, Any] = {"client_id": "job", "client_secret": "s3cret", name: b"s3cret"}
+    with pytest.raises(TypeError, match=rf"^{name} must be a str, not bytes$"):
+        ClientCredentials(**wrong)
+    wrong[name] = ""
+    with pytest.raises(ValueError, match=rf"^{name} must not be empty$"):
+        ClientCredentials(**wrong)
 
 
 @shows("Authorization Server Metadata Discovery")
@@ -813,7 +1106,7 @@ async def test_plain_http_elsewhere_is_refused() -> None:
     script = ProtectedScript()
     script.server["token_endpoint"] = "http://tokens.example/token"
     with pytest.raises(AuthorizationFailed, match="insecure_hosts"):
-        async with open_client(script.parameters(), auth=oauth(script)):
+        async with connected(script):
             pass
 
 
@@ -834,7 +1127,7 @@ async def test_a_server_that_wants_another_scheme_is_not_logged_in_at() -> None:
 
     script._serve_mcp = refuse  # type: ignore[method-assign]
     with pytest.raises(AuthorizationRefused) as refused:
-        async with open_client(script.parameters(), auth=oauth(script)):
+        async with connected(script):
             pass
     assert refused.value.scheme == "basic"
     assert script.asked == []
@@ -891,8 +1184,64 @@ async def test_stored_times_are_times_of_day(autojump_clock: trio.testing.MockCl
     """Another process has another clock: what is stored must mean the same to it."""
     script = ProtectedScript()
     store = Watched()
-    async with open_client(script.parameters(), auth=oauth(script, store=store)) as client:
+    async with connected(script, store=store) as client:
         await client.call_tool("one")
     (stored,) = [json.loads(value) for key, value in store.kept.items() if key.startswith("token")]
     assert stored["expires_at"] == pytest.approx(time.time() + 3600, abs=60)
     assert stored["issuer"] == ORIGIN
+
+
+@shows("Refresh Tokens")
+async def test_a_token_that_is_good_for_less_than_half_a_minute_is_used_for_most_of_that(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Half a minute before its end it did not exist: each call would have another one."""
+    script = ProtectedScript()
+    script.lifetime = 20
+    async with connected(script) as client:
+        await client.call_tool("one")
+        await trio.sleep(15)
+        await client.call_tool("still good")
+        assert script.grants() == ["authorization_code"]
+        await trio.sleep(4)
+        await client.call_tool("nearly over")
+    assert script.grants() == ["authorization_code", "refresh_token"]
+    assert script.seen.count(None) == 1, "nothing was refused"
+
+
+async def test_a_token_that_was_not_refreshed_before_its_end_is_used_until_then(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The authorization server is not asked with each request that goes out meanwhile."""
+    script = ProtectedScript()
+    async with connected(script) as client:
+        await client.call_tool("one")
+        await trio.sleep(3600 - 20)
+        script.answers["/token"] = [(503, {})] * 10
+        for _ in range(5):
+            await client.call_tool("nearly over")
+        assert len(script.answers["/token"]) == 9
+    assert script.grants().count("refresh_token") == 1
+    assert len(script.pages) == 1
+
+
+async def test_what_follows_a_login_is_charged_to_the_call_again(autojump_clock: trio.testing.MockClock) -> None:
+    """The person has answered: from then on it is the authorization server that is slow."""
+    script = ProtectedScript()
+    person = Person(script)
+    person.log_in()
+    auth = oauth(script, open_page=person.open_page)
+    async with open_client(script.parameters(), auth=auth, request_timeout=5.0) as client:
+        await logged_out(script, person)
+        async with trio.open_nursery() as nursery:
+
+            async def log_in_later() -> None:
+                await trio.sleep(50)
+                script.before["/token"] = partial(trio.sleep, 100)
+                person.log_in()
+
+            nursery.start_soon(log_in_later)
+            began = trio.current_time()
+            with pytest.raises(trio.TooSlowError, match="request_timeout"):
+                await client.call_tool("one")
+            assert 50 <= trio.current_time() - began <= 50 + 5

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import trio
 from authorization_pages import shows
-from inside_http import open_http_client, parse_target
-from inside_oauth import Fetch, Fetcher
+from inside_http import Reached, open_http_client, parse_target
+from inside_oauth import AuthorizationServerMetadata, Fetch, Fetcher
 
 from trio_mcp import (
     Auth,
@@ -65,6 +65,7 @@ NAMES = {
     "metadata.example": "169.254.169.254",
     "intranet.local": "192.168.1.5",
     "both.example": "93.184.216.36 10.1.2.3",
+    "here.example": "127.0.0.1",
 }
 
 
@@ -72,7 +73,10 @@ NAMES = {
 async def fetcher_for(url: str, *insecure: str) -> AsyncGenerator[Fetcher]:
     trio.socket.set_custom_hostname_resolver(Names(NAMES))
     await trio.lowlevel.checkpoint()
-    yield Fetcher(ProtectedServer(url, parse_target(url), HttpSettings()), insecure)
+    target, reached = parse_target(url), Reached()
+    for address in NAMES.get(target.host, "").split():
+        reached.note(target, address)
+    yield Fetcher(ProtectedServer(url, target, HttpSettings(), None, reached), insecure)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +107,17 @@ async def fetcher_for(url: str, *insecure: str) -> AsyncGenerator[Fetcher]:
         ("http://127.0.0.1:8000/mcp", "https://169.254.169.254/x", "169.254"),
         ("http://127.0.0.1:8000/mcp", "https://[::ffff:169.254.169.254]/x", "169.254|a9fe"),
         ("http://127.0.0.1:8000/mcp", "http://auth.example/x", "not https"),
+        # A server in a private network is none on this machine.
+        ("https://intranet.local/mcp", "http://127.0.0.1:6379/x", "not https"),
+        ("https://intranet.local/mcp", "http://localhost:8080/x", "not https"),
+        ("https://intranet.local/mcp", "https://127.0.0.1/x", "nearer than the server"),
+        ("https://intranet.local/mcp", "https://localhost/x", "nearer than the server"),
+        ("https://intranet.local/mcp", "https://[::1]/x", "nearer than the server"),
+        ("https://intranet.local/mcp", "https://0.0.0.0/x", "nearer than the server"),
+        ("https://intranet.local/mcp", "https://[::ffff:127.0.0.1]/x", "nearer than the server"),
+        ("https://intranet.local/mcp", "https://here.example/x", "nearer than the server"),
+        ("https://10.0.0.3/mcp", "https://127.0.0.1/x", "nearer than the server"),
+        ("https://10.0.0.3/mcp", "http://10.0.0.3/x", "not https"),
     ],
 )
 @shows("Communication Security")
@@ -130,13 +145,57 @@ async def test_what_is_not_called(server: str, url: str, problem: str) -> None:
 )
 async def test_what_may_be_called(server: str, url: str) -> None:
     async with fetcher_for(server) as fetcher:
-        target = await fetcher.check(url)
+        target = fetcher.check(url)
         fetcher.admit(target, NAMES.get(target.host, target.host))
+
+
+@pytest.mark.parametrize(
+    ("named", "url", "problem"),
+    [
+        ("https://idp.local", "https://10.9.9.9/token", ""),
+        ("https://idp.local/realms/a", "https://idp.local/token", ""),
+        ("https://127.0.0.1:8443", "https://127.0.0.1:8443/token", ""),
+        ("https://idp.local", "https://idp.local:8443/token", "private"),
+        ("https://idp.local", "https://other.local/token", "private"),
+        ("http://idp.local", "http://idp.local/token", "not https"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080/token", "not https"),
+        ("https://169.254.169.254", "https://169.254.169.254/token", "clouds"),
+        ("no URL", "https://idp.local/token", "private"),
+    ],
+)
+async def test_what_the_user_has_named_may_be_in_a_private_network(named: str, url: str, problem: str) -> None:
+    """It is not the word of a server on the internet. TLS is demanded there, too."""
+    names = {"idp.local": "10.1.2.5", "other.local": "10.1.2.6"}
+    target, reached = parse_target("https://mcp.example/mcp"), Reached()
+    reached.note(target, "93.184.216.34")
+    server = ProtectedServer("https://mcp.example/mcp", target, HttpSettings(), None, reached)
+    fetcher = Fetcher(server, (), [named, None])
+
+    def call() -> None:
+        called = fetcher.check(url)
+        fetcher.admit(called, names.get(called.host, called.host))
+
+    await trio.lowlevel.checkpoint()
+    if url == "https://10.9.9.9/token":  # only what an issuer there has named
+        with pytest.raises(AuthorizationFailed, match="private"):
+            call()
+        metadata = AuthorizationServerMetadata(issuer=named, token_endpoint=url)
+        fetcher.trust_endpoints(metadata)
+        with pytest.raises(AuthorizationFailed, match="private"):
+            call()
+        fetcher.note(parse_target(named), "10.1.2.5")
+        fetcher.trust_endpoints(metadata)
+        call()
+    elif problem:
+        with pytest.raises(AuthorizationFailed, match=problem):
+            call()
+    else:
+        call()
 
 
 async def test_hosts_without_tls_can_be_named() -> None:
     async with fetcher_for("http://mcp:8000/mcp", "keycloak") as fetcher:
-        assert (await fetcher.check("http://keycloak:8080/realms/x")).host == "keycloak"
+        assert fetcher.check("http://keycloak:8080/realms/x").host == "keycloak"
 
 
 # WebSockets.

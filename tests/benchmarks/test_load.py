@@ -1,27 +1,52 @@
 """The load generator: it reads what servers say however that is cut, checks it, and is not taken in."""
 
+# What trustme takes is without types.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import os
+import re
 import socket
+import ssl
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import trustme
+from inside_bench import (
+    DIALECTS,
+    FIRST_ID,
+    FIXED,
+    LAST_ID,
+    MARK,
+    Address,
+    Answers,
+    Descriptors,
+    HttpConnection,
+    LineLink,
+    LoadError,
+    Message,
+    Opened,
+    Template,
+    WebSocketLink,
+    counted,
+    example_of,
+    framed,
+    module_command,
+    open_server,
+    open_wire,
+    opening_module,
+    placed,
+)
 
 from benchmarks.load.calls import measure_calls
-from benchmarks.load.dialect import DIALECTS
-from benchmarks.load.fixed_server import Answers
 from benchmarks.load.floods import measure_flood
-from benchmarks.load.http_connection import HttpConnection
-from benchmarks.load.lines import LineLink
-from benchmarks.load.link import LoadError, Message
-from benchmarks.load.opening import Opened, open_server
-from benchmarks.load.template import FIRST_ID, LAST_ID, MARK, Template
-from benchmarks.load.worker import counted
 
 ERAS = ("legacy", "modern")
 ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{}}'
@@ -58,10 +83,11 @@ RESPONSES = {
 def test_responses_are_read_however_they_are_cut(name: str, size: int) -> None:
     response, count = RESPONSES[name]
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        connection = HttpConnection(listener.getsockname())
+        client = socket.create_connection(listener.getsockname())
         server, _ = listener.accept()
-        with server, connection.socket:
-            connection.socket.setblocking(True)  # here it waits, where elsewhere it is told
+        with server, client:
+            connection = HttpConnection(Descriptors(client.fileno(), client.fileno()))
+            client.setblocking(True)  # here it waits, where elsewhere it is told
             for _ in range(2):
                 messages: list[Message] = []
                 is_done = False
@@ -80,12 +106,13 @@ def test_responses_are_read_however_they_are_cut(name: str, size: int) -> None:
 
 def test_a_status_that_refuses_ends_the_measurement() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        connection = HttpConnection(listener.getsockname())
+        client = socket.create_connection(listener.getsockname())
         server, _ = listener.accept()
-        with server, connection.socket:
-            connection.socket.setblocking(True)
+        with server, client:
+            connection = HttpConnection(Descriptors(client.fileno(), client.fileno()))
+            client.setblocking(True)
             server.sendall(b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 4\r\n\r\nwait")
-            with pytest.raises(LoadError, match="status 429: b'wait'"):
+            with pytest.raises(LoadError, match="status 429: 'wait'"):
                 connection.read(b"")
 
 
@@ -94,7 +121,7 @@ def open_pipes() -> Generator[tuple[LineLink, int]]:
     """Give a link, and where its server would write to."""
     read_fd, server_writes = os.pipe()
     server_reads, write_fd = os.pipe()
-    link = LineLink(read_fd, write_fd, DIALECTS["legacy"])
+    link = LineLink(Descriptors(read_fd, write_fd), DIALECTS["legacy"])
     try:
         yield link, server_writes
     finally:
@@ -154,9 +181,7 @@ def test_latencies_are_counted_with_three_digits() -> None:
 @pytest.mark.parametrize("method", ["initialize", "server/discover"])
 def test_the_fixed_server_agrees_in_its_era_alone(era: str, method: str) -> None:
     """A client that asks in the way of the other era must fall back, as it would at a real server."""
-    (said,) = Answers(is_modern=era == "modern").answer(
-        b'{"jsonrpc":"2.0","id":"a","method":"%b"}' % method.encode()
-    )
+    (said,) = Answers(era).answer(b'{"jsonrpc":"2.0","id":"a","method":"%b"}' % method.encode())
     answer = msgspec.json.decode(said)
     assert answer["id"] == "a"
     assert ("result" in answer) == ((method == "server/discover") == (era == "modern"))
@@ -165,7 +190,7 @@ def test_the_fixed_server_agrees_in_its_era_alone(era: str, method: str) -> None
 @contextmanager
 def open_fixed(transport: str, era: str) -> Generator[Opened]:
     """Start the fixed server and connect to it."""
-    command = [sys.executable, "-m", "benchmarks.load.fixed_server", transport, era]
+    command = module_command(FIXED, transport, era)
     opened = open_server({"transport": transport, "era": era, "command": command})
     try:
         yield opened
@@ -196,6 +221,191 @@ def test_generator_and_fixed_server_understand_each_other(transport: str, era: s
 def test_a_wrong_answer_is_not_counted() -> None:
     with open_fixed("stdio", "legacy") as opened, pytest.raises(LoadError, match="wrong answer"):
         measure_calls(opened.link, {"what": "tools", "count": 51, "in_flight": 1}, 0.01)
+
+
+def test_header_fields_and_tokens_go_with_each_request() -> None:
+    """A protected server of the harness puts a token behind its URL; users give fields."""
+    address = Address.of("https://user@example.com/mcp?a=b#sesame", {"X-Team": "seven"})
+    assert (address.name, address.port, address.is_tls, address.path) == ("example.com", 443, True, "/mcp?a=b")
+    head = DIALECTS["legacy"].head(address.path, address.host, None, 5, "ping")
+    assert b"\r\nHost: example.com\r\nX-Team: seven\r\nAuthorization: Bearer sesame\r\n" in head
+
+
+def test_a_response_may_last_until_its_connection_ends() -> None:
+    """As in HTTP/1.0, and behind some proxies."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+        with client:
+            connection = HttpConnection(Descriptors(client.fileno(), client.fileno()))
+            client.setblocking(True)
+            with server:
+                server.sendall(
+                    b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n"
+                )
+                server.sendall(ANSWER)
+            found: list[Message] = []
+            is_done = False
+            while not is_done:
+                came, is_done = connection.read(b"")
+                found += came
+    assert [message["id"] for message in found] == [7]
+    assert connection.closes
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 16])
+def test_websocket_messages_come_in_fragments_among_pings(size: int) -> None:
+    """As any server may send them; the pings are answered."""
+
+    def frame(first: int, data: bytes) -> bytes:
+        return bytes((first, len(data))) + data
+
+    sent = frame(0x01, ANSWER[:9]) + frame(0x89, b"?") + frame(0x80, ANSWER[9:]) + frame(0x81, NOTIFICATION)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        fd = ours.detach()
+        link = WebSocketLink(Descriptors(fd, fd), DIALECTS["legacy"])
+        found: list[Message] = []
+        for start in range(0, len(sent), size):
+            theirs.sendall(sent[start : start + size])
+            found += [message for _, message in link.poll(0)]
+        assert [message.get("id") for message in found] == [7, None]
+        link.flush()
+        assert theirs.recv(100) == framed(b"?", 0x0A)
+        theirs.sendall(frame(0x88, (1008).to_bytes(2) + b"no"))
+        with pytest.raises(LoadError, match="the server has closed the WebSocket with 1008 'no'"):
+            link.poll(1)
+        link.close()
+
+
+def test_lines_are_carried_under_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long ones as well, which take many records in either direction."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(context)
+
+    def say_it_again(listener: socket.socket) -> None:
+        plain, _ = listener.accept()
+        with context.wrap_socket(plain, server_side=True) as stream:
+            while data := stream.recv(1 << 16):
+                stream.sendall(data)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=say_it_again, args=(listener,), daemon=True)
+        server.start()
+        link = LineLink(open_wire("localhost", listener.getsockname()[1], tls=True), DIALECTS["legacy"])
+        sent = {"id": 7, "result": {"text": "x" * 300_000}}
+        link.reply(sent)
+        found: list[Message] = []
+        while not found:
+            found = [message for _, message in link.poll(10)]
+        assert found == [{"jsonrpc": "2.0", **sent}]
+        link.close()
+        server.join(10)
+
+
+@contextmanager
+def responding(*responses: bytes) -> Generator[str]:
+    """Give the URL of a server that has one response for each connection."""
+
+    def respond(listener: socket.socket) -> None:
+        for response in responses:
+            stream, _ = listener.accept()
+            with stream:
+                stream.recv(1 << 16)
+                stream.sendall(response)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=respond, args=(listener,), daemon=True)
+        server.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        server.join(10)
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
+        (
+            b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 4\r\n\r\nWho?",
+            "status 401: 'Who?'; it wants a header field, such as Authorization",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "no response of HTTP/1.1: 'SSH-2.0-OpenSSH_9.2'"),
+    ],
+)
+def test_who_refuses_and_who_is_no_server_is_told_by_what_it_says(response: bytes, message: str) -> None:
+    with responding(response) as url, pytest.raises(LoadError, match=re.escape(message)):
+        open_server({"era": "auto", "address": url})
+
+
+EXAMPLES: list[tuple[dict[str, Any], Any]] = [
+    ({"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]}, {"a": "hello"}),
+    ({"type": "string", "enum": ["x", "y"]}, "x"),
+    ({"type": "string", "format": "email"}, "ada@example.com"),
+    ({"type": "string", "minLength": 7}, "helloxx"),
+    ({"type": ["null", "integer"], "minimum": 5}, 5),
+    ({"type": "number", "maximum": -2}, -2),
+    ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, False),
+    ({"type": "array", "items": {"const": 3}, "minItems": 2}, [3, 3]),
+    ({"$ref": "#/$defs/it", "$defs": {"it": {"default": [1]}}}, [1]),
+    ({"$ref": "#/$defs/it", "$defs": {"it": {"$ref": "#/$defs/it"}}}, "hello"),
+    (
+        {"properties": {"zone": {}, "source_timezone": {"type": "string"}}, "required": ["source_timezone"]},
+        {"source_timezone": "UTC"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "example"), EXAMPLES)
+def test_arguments_are_made_up_from_a_schema(schema: dict[str, Any], example: object) -> None:
+    assert example_of(schema, schema) == example
+
+
+def test_a_command_of_a_client_says_where_the_server_goes() -> None:
+    words = placed(["client", "--to={url}", "{server}", "--run={server}"], "http://here/", ["a b", "c"])
+    assert words == ["client", "--to=http://here/", "a b", "c", "--run='a b' c"]
+
+
+@pytest.mark.parametrize(
+    ("program", "revision"),
+    [("examples/calculator.py", "2026-07-28"), ("tests/cli/programs/odd_server.py", "2025-06-18")],
+)
+def test_a_server_that_takes_long_to_start_counts_as_what_it_answers_first(
+    program: str, revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has not read the first question yet when the second one is asked."""
+    monkeypatch.setattr(opening_module, "GUESSING", 0.001)
+    root = Path(__file__).parents[2]
+    command = [sys.executable, str(root / program)]
+    variables = {**os.environ, "PYTHONPATH": str(root)}
+    opened = open_server({"era": "auto", "command": command, "variables": variables})
+    try:
+        assert opened.dialect.revision == revision
+    finally:
+        opened.close()
+
+
+def test_answers_to_both_questions_may_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of the legacy era that has found both when it began to read."""
+    monkeypatch.setattr(opening_module, "GUESSING", 0.001)
+    said = """
+import json, sys
+asked, greeted = (json.loads(sys.stdin.readline()) for _ in "12")
+info = {"name": "slow", "version": "1"}
+result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info}
+answers = [
+    {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "unknown"}},
+    {"jsonrpc": "2.0", "id": greeted["id"], "result": result},
+]
+print(*map(json.dumps, answers), sep="\\n", flush=True)
+sys.stdin.read()
+"""
+    opened = open_server({"era": "auto", "command": [sys.executable, "-c", said], "handshake": 10.0})
+    try:
+        assert opened.dialect.revision == "2025-06-18"
+    finally:
+        opened.close()
 
 
 def test_a_server_that_ends_is_told_with_its_last_words() -> None:

@@ -9,18 +9,26 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from inside_bench import (
+    Found,
+    Recorder,
+    RecordError,
+    curve,
+    describe_latencies,
+    describe_run,
+    read_record,
+    write_record,
+)
+from inside_bench_tables import tables
 from rich.console import Console
 
-from benchmarks.measuring import QUICK, THOROUGH, describe_run
+from benchmarks.measuring import QUICK, THOROUGH
 from benchmarks.peers.contender import Contender, Kind
 from benchmarks.peers.contenders import find_contenders
 from benchmarks.results import plots
-from benchmarks.results.latencies import curve, describe_latencies
-from benchmarks.results.record import Recorder, read_record, write_record
 from benchmarks.results.report import update_readme, write_report
-from benchmarks.results.table import tables, targets_table
+from benchmarks.results.table import targets_table
 from benchmarks.results.targets import hold_to_targets
-from benchmarks.running.rounds import Found
 from benchmarks.workloads import CELLS
 
 SCHEMA: dict[str, Any] = json.loads((Path(plots.__file__).parents[1] / "schema.json").read_text())
@@ -44,7 +52,7 @@ def answer(value: float, *latencies: int) -> Mapping[str, Any]:
 
 def make_record() -> Mapping[str, Any]:
     """Return a record of everything, by a worker that knows the figures beforehand."""
-    recorder = Recorder(describe_run(THOROUGH), CELLS, CONTENDERS)
+    recorder = Recorder(describe_run(THOROUGH.settings, ["run"]), CELLS, CONTENDERS)
     for cell in CELLS:
         for round in range(3):
             for contender, value in ((OURS, 400.0), (THEIRS, 100.0), (FLOOR, 500.0)):
@@ -80,7 +88,7 @@ def test_a_record_can_be_read_again(record: Mapping[str, Any], tmp_path: Path) -
 def test_records_of_another_version_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text('{"version": 0}')
-    with pytest.raises(ValueError, match="no record of version 1"):
+    with pytest.raises(RecordError, match="no record of version 1"):
         read_record(path)
 
 
@@ -97,7 +105,7 @@ def test_nothing_has_no_latency() -> None:
 
 
 def test_tables_show_every_row_and_who_failed() -> None:
-    recorder = Recorder(describe_run(QUICK), CELLS[:1], CONTENDERS)
+    recorder = Recorder(describe_run(QUICK.settings, ["run"]), CELLS[:1], CONTENDERS)
     recorder.add(Found(cell=CELLS[0], contender=OURS, round=0, answer=answer(50.0)))
     recorder.add(Found(cell=CELLS[0], contender=THEIRS, round=0, answer={"error": "no"}))
     console = Console(width=200)

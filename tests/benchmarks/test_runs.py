@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,16 +11,23 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+from inside_bench import (
+    Cell,
+    Cores,
+    Found,
+    MeasureError,
+    Settings,
+    contenders_of,
+    count_measurements,
+    open_worker,
+    read_record,
+    run_rounds,
+)
 
 from benchmarks.command_line import main
 from benchmarks.peers.contender import Contender, Kind
 from benchmarks.peers.contenders import CONTENDERS, find_contenders
-from benchmarks.results.record import read_record
-from benchmarks.running.cores import Cores
-from benchmarks.running.rounds import Found, Settings, contenders_of, count_measurements, run_rounds
-from benchmarks.running.workers import MeasureError, open_worker
 from benchmarks.workloads import CELLS, WORKLOADS, find_cells
-from benchmarks.workloads.workload import Cell
 
 QUICK = Settings(rounds=2, seconds=0.01, warm_up=0.0, settle=0.0, cores=Cores())
 
@@ -63,7 +72,7 @@ async def test_a_contender_that_fails_costs_only_its_figure() -> None:
 async def test_a_worker_that_hangs_is_given_up_and_ended() -> None:
     command = (sys.executable, "-c", "import time; time.sleep(1000)")
     with trio.fail_after(60), pytest.raises(MeasureError, match="nothing came of it"):
-        async with open_worker(command) as worker:
+        async with open_worker(command, end_seconds=0.1) as worker:
             await worker.tell({"do": "open"}, within=0.1)
 
 
@@ -123,8 +132,15 @@ def test_another_checkout_is_measured_with_its_own_programs_and_environment(tmp_
     assert list(found) == [
         "ours",
         "ours@lean",
+        "ours@hypercorn",
+        "ours@anycorn",
+        "ours@low",
         "ours@protected",
+        "ours@verifying",
         "ours@lean-protected",
+        "ours@lean-verifying",
+        "ours@recorded",
+        "ours@traced",
         "earlier",
         "earlier@lean",
     ]
@@ -178,3 +194,67 @@ def test_cells_are_chosen_by_whole_words() -> None:
         f"echo-{kind}" for kind in ("1", "16", "64", "256", "10k")
     }
     assert {cell.stage.transport for cell in find_cells(["*/http/*"])} == {"http"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--only", "typo"],
+            "python -m benchmarks: 'typo' fits no cell; `python -m benchmarks list` shows all\n",
+        ),
+        (["run", "--contenders", "lua-sdk"], "python -m benchmarks: there is no lua-sdk; there are ours, "),
+        (["show", "nothing.json"], "python -m benchmarks: nothing.json cannot be read: "),
+        (["growth", "--only", "typo"], "python -m benchmarks: there is no growth of 'typo'; there are "),
+        (["target", "gopher://example.com"], "trio-mcp: gopher://example.com cannot be measured; "),
+    ],
+)
+def test_a_mistake_is_told_in_a_sentence(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_options_alone_are_those_of_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "--only",
+                "server/stdio/modern/echo-1",
+                "--contenders",
+                "floor-json",
+                "--quick",
+                "--output",
+                str(path),
+            ]
+        )
+    assert ended.value.code == 0
+    (cell,) = read_record(path)["cells"].values()
+    assert cell["results"]["ours"]["facts"]["tools"] == [50]
+    assert cell["results"]["ours"]["facts"]["load"][0] >= 0
+
+
+def test_what_shows_figures_may_be_missing(tmp_path: Path) -> None:
+    """Then a sentence says what to install."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\nfind = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'rich' else find(name, *rest)\n"
+    )
+    root = Path(sys.modules[Contender.__module__].__file__ or "").parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "list"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(root)])},
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "python -m benchmarks: measuring needs rich, which the extra brings: pip install 'trio-mcp[bench]'; "
+        "in a checkout, make bench does\n"
+    )

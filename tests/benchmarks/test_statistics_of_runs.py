@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from inside_bench import Ratio, Spread, Verdict, compare, compare_within, exponent_of, judge, slope_of
 
-from benchmarks.results.comparison import Verdict, compare, compare_within, judge
-from benchmarks.results.statistics import Ratio, Spread
 from benchmarks.results.targets import TARGETS, Standing, hold_to_targets
 from benchmarks.workloads import CELLS
 
@@ -153,3 +152,18 @@ def test_some_targets_bound_our_figure_itself(modules: list[float], standing: St
     measured = {"process/stdio/legacy/modules": cell("modules", more=False, ours=modules)}
     (outcome,) = [one for one in hold_to_targets({"cells": measured}) if one.target.cell in measured]
     assert outcome.standing is standing
+
+
+def test_a_slope_is_moved_little_by_one_point_that_is_off() -> None:
+    points = [(float(x), 3.0 * x + 1) for x in range(9)]
+    slope = slope_of([*points, (9.0, 500.0)])
+    assert slope is not None
+    assert slope.median == pytest.approx(3.0)
+    assert slope_of([(1.0, 1.0), (1.0, 2.0)]) is None
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+def test_how_something_grows_is_a_power(power: float) -> None:
+    found = exponent_of([(x, 7 * x**power) for x in (1.0, 10.0, 100.0, 1_000.0)])
+    assert found is not None
+    assert found.median == pytest.approx(power)

@@ -248,6 +248,25 @@ async def test_the_servers_stream_comes_back(autojump_clock: trio.testing.MockCl
     assert len(set(pauses[5:])) > 1  # not all clients at once
 
 
+async def test_a_stream_that_was_quiet_for_long_is_opened_again_as_soon_as_any(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A server or a proxy that ends idle streams now and then has not failed."""
+    opened: list[float] = []
+
+    async def get(call: HttpCall) -> None:
+        opened.append(trio.current_time())
+        await call.stream()
+        await trio.sleep(60)
+        await call.end()
+
+    async with client_of(echo, get=get):
+        await trio.sleep(1_000)
+    pauses = [after - before - 60 for before, after in pairwise(opened)]
+    assert len(pauses) > 10
+    assert max(pauses) <= 1.2
+
+
 @pytest.mark.parametrize("odd", ["2 ", "2\t", "a\x1b[2Jb", "\x7f"])
 async def test_an_id_that_cannot_be_sent_back_ends_no_listening(
     odd: str, autojump_clock: trio.testing.MockClock
@@ -320,7 +339,7 @@ async def test_a_stream_that_cannot_be_taken_up_fails_its_request(autojump_clock
     refusals: list[tuple[int, type[McpError], str, int]] = [
         (405, HttpStatusError, "405", 1),
         (503, ConnectionLost, "503", 5),
-        (404, RemoteProtocolError, "ended before", 1),
+        (404, ConnectionLost, "ended before", 1),
     ]
     for status, expected, match, attempts in refusals:
 
@@ -409,6 +428,139 @@ async def test_a_question_ends_with_the_call_that_it_was_asked_for(
         await trio.sleep(20)
         answers = [call.message for call in server.calls if call.method == "POST" and call.rpc is None]
         assert [answer["id"] for answer in answers] == ["q1"]
+
+
+@pytest.mark.parametrize(
+    ("first", "times"),
+    [("lost", 3), (503, 3), (429, 3), (400, 1), (404, 1)],
+    ids=["lost", "503", "429", "400", "404"],
+)
+async def test_an_answer_that_does_not_get_through_is_sent_again(
+    first: str | int, times: int, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server's handler would wait for it until somebody gives up; and what is refused for good is said once."""
+
+    async def handler(call: HttpCall) -> None:
+        await call.stream()
+        await call.event({"jsonrpc": "2.0", "id": "q1", "method": "roots/list"})
+        await trio.sleep(10)
+        await call.event(result(call.id, content=[]))
+
+    async def serve(call: HttpCall) -> None:
+        if call.method != "POST" or call.rpc is not None or len(posted()) == 3:
+            await inner(call)
+        elif isinstance(first, int):
+            await call.answer(b"no", first)
+
+    async def roots(_: object) -> dict[str, Any]:
+        return {"roots": []}
+
+    def posted() -> list[Any]:
+        return [call.message for call in server.calls if call.method == "POST" and call.rpc is None]
+
+    with caplog.at_level(logging.CRITICAL, "trio_mcp.http"):
+        async with client_of(handler, request_handlers={"roots/list": roots}) as (client, server):
+            inner, server._handler = server._handler, serve
+            await client.request("tools/call", {"name": "asks"})
+    assert posted() == [{"jsonrpc": "2.0", "id": "q1", "result": {"roots": []}}] * times
+
+
+@pytest.mark.parametrize("first", ["lost", 503])
+async def test_an_answer_whose_question_was_cancelled_is_not_sent_again(
+    first: str | int, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise 4: nothing more is sent for it. The answer to another question is still brought."""
+    posted: list[tuple[float, str]] = []
+
+    async def handler(call: HttpCall) -> None:
+        await call.stream()
+        for id in ("q1", "q2"):
+            await call.event({"jsonrpc": "2.0", "id": id, "method": "roots/list"})
+        await trio.sleep(10)
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q1"}}
+        await call.event(cancelled)
+        await trio.sleep(10)
+        await call.event(result(call.id, content=[]))
+
+    async def serve(call: HttpCall) -> None:
+        if call.method == "POST" and call.rpc is None:
+            posted.append((trio.current_time(), call.message["id"]))
+            if len(posted) > 2 and call.message["id"] == "q2" and posted[-1][0] > 10:
+                await inner(call)
+            elif isinstance(first, int):
+                await call.answer(b"no", first)
+        else:
+            await inner(call)
+
+    async def roots(_: object) -> dict[str, Any]:
+        return {"roots": []}
+
+    with caplog.at_level(logging.CRITICAL, "trio_mcp.http"):
+        async with client_of(handler, request_handlers={"roots/list": roots}) as (client, server):
+            inner, server._handler = server._handler, serve
+            await client.request("tools/call", {"name": "asks"})
+    assert max(at for at, id in posted if id == "q1") < 10 < max(at for at, id in posted if id == "q2")
+    assert [id for _, id in posted].count("q1") > 2
+
+
+async def test_an_answer_whose_question_was_cancelled_before_it_could_be_sent_is_not_sent(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Promise 4: it waited for its header fields."""
+    is_slow = False
+
+    async def handler(call: HttpCall) -> None:
+        await call.stream()
+        await call.event({"jsonrpc": "2.0", "id": "q1", "method": "roots/list"})
+        await trio.sleep(1)
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q1"}}
+        await call.event(cancelled)
+        await call.event(result(call.id, content=[]))
+
+    async def roots(_: object) -> dict[str, Any]:
+        nonlocal is_slow
+        is_slow = True
+        return {"roots": []}
+
+    async def headers() -> dict[str, str]:
+        await trio.sleep(60 * is_slow)
+        return {}
+
+    parameters = attrs.evolve(PARAMETERS, headers=headers, notification_timeout=90)
+    async with client_of(handler, request_handlers={"roots/list": roots}, parameters=parameters) as opened:
+        client, server = opened
+        await client.request("tools/call", {"name": "asks"})
+        await trio.sleep(80)
+    assert not [call for call in server.calls if call.method == "POST" and call.rpc is None]
+
+
+async def test_an_answer_is_not_sent_again_when_the_client_has_been_left(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is read any more, so it could not know whether that was still wanted; and it would hold up leaving."""
+    posted_at: list[float] = []
+
+    async def get(call: HttpCall) -> None:
+        await call.stream()
+        await call.event({"jsonrpc": "2.0", "id": "q1", "method": "roots/list"})
+        await trio.sleep_forever()
+
+    async def serve(call: HttpCall) -> None:
+        if call.method == "POST" and call.rpc is None:
+            posted_at.append(trio.current_time())
+            await call.answer(b"no", 503)
+        else:
+            await inner(call)
+
+    server = session_server(echo, revision=Revision.V2025_11_25, get=get)
+    inner, server._handler = server._handler, serve
+    with caplog.at_level(logging.CRITICAL, "trio_mcp.http"):
+        async with open_client(attrs.evolve(PARAMETERS, app=server), roots=[]):
+            await trio.sleep(2)
+            left_at = trio.current_time()
+    assert len(posted_at) > 1
+    assert posted_at[-1] <= left_at
+    assert trio.current_time() == left_at
 
 
 async def test_a_goodbye_that_nobody_takes_delays_nothing(
@@ -505,6 +657,46 @@ async def test_a_lost_session_is_told_and_a_new_one_can_begin(autojump_clock: tr
     assert server.calls[-1].headers.get("mcp-session-id") == known[0]
 
 
+async def test_the_stream_of_a_session_that_is_lost_is_closed_when_another_begins(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What it brings is of no session any more, and a server may count what is open."""
+    known: list[str] = []
+    listening: list[str] = []
+
+    async def serve(call: HttpCall) -> None:
+        session = call.headers.get("mcp-session-id")
+        if call.rpc == "initialize":
+            known[:] = [f"session-{len(server.calls)}"]
+            info = {"name": "s", "version": "1"}
+            body = result(call.id, protocolVersion="2025-11-25", capabilities={}, serverInfo=info)
+            await call.answer(body, Mcp_Session_Id=known[0])
+        elif session not in known:
+            await call.answer(b"", 404, None)
+        elif call.method == "GET":
+            await call.stream()
+            listening.append(session)
+            try:
+                await trio.sleep_forever()
+            finally:
+                listening.remove(session)
+        elif call.id_or_none is None:
+            await call.answer(b"", 202, None)
+        else:
+            await echo(call)
+
+    server = McpScript(serve)
+    async with channel_to(server) as channel, open_client(channel, era="legacy") as client:
+        await client.request("x/y")
+        before = list(listening)
+        known.clear()
+        await client.request("x/y")
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(before) == 1
+        assert listening == known
+        assert listening != before
+
+
 # HTTP+SSE.
 
 
@@ -571,6 +763,28 @@ async def test_an_old_server_is_spoken_to_in_its_way(
         "POST x/silent",
         "POST notifications/cancelled",
     ]
+
+
+async def test_a_cancellation_waits_until_an_old_server_has_accepted_the_request(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """It goes over another connection, and a server ignores the cancellation of what it does not have."""
+    old = OldServer()
+    accepted: list[str] = []
+
+    async def serve(call: HttpCall) -> None:
+        if call.rpc == "x/silent":
+            await trio.sleep(2)
+        if call.rpc is not None:
+            accepted.append(call.rpc)
+        await old.serve(call)
+
+    limits = Limits(goodbye_timeout=10)
+    async with channel_to(McpScript(serve), limits=limits) as channel, open_client(channel) as client:
+        with trio.move_on_after(1):
+            await client.request("x/silent")
+        await trio.sleep(5)
+    assert accepted[-2:] == ["x/silent", "notifications/cancelled"]
 
 
 async def test_the_end_of_an_old_servers_stream_is_the_end(autojump_clock: trio.testing.MockClock) -> None:

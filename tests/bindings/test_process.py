@@ -393,10 +393,21 @@ def no_place_for_stderr(directory: Path) -> StdioServerParameters:
     return StdioServerParameters("cat", stderr=directory / "nowhere" / "log")
 
 
+def with_its_arguments(_: Path) -> StdioServerParameters:
+    return StdioServerParameters("no-such-python x.py --fast")
+
+
+ARGUMENTS_APART = "StdioServerParameters('no-such-python', ['x.py', '--fast'])?"
+
+
 @pytest.mark.parametrize(
     ("params", "words"),
     [
         (not_there, ["'no-such-command-anywhere'", "command not found"]),
+        (
+            with_its_arguments,
+            ["'no-such-python x.py --fast': command not found; did you mean", ARGUMENTS_APART],
+        ),
         (not_executable, ["server'", "Permission denied"]),
         (no_program, ["server'", "Exec format error"]),
         (no_such_directory, ["'cat'", "directory", "nowhere'", "No such file or directory"]),

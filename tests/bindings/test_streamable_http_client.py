@@ -207,7 +207,7 @@ FAILURES: Final[list[tuple[Handler, int | None, str]]] = [
     (lambda call: call.answer(b"", 202), None, "202 and no message"),
     (lambda call: call.answer(b"", 204, None), None, "204 and no message"),
     (lambda call: call.answer(b"{", 200), None, "not JSON"),
-    (lambda call: call.answer(b"<html>", 200, "text/html"), None, "not JSON"),
+    (lambda call: call.answer(b"<html>", 200, "text/html"), None, "text/html instead of a message: '<html>'"),
     (lambda call: call.answer(result("other")), None, "without an answer"),
     (lambda call: call.answer(b"[]"), None, "without an answer"),
     (lambda call: call.answer(b"", 307, None, Location="http://evil.example/"), TRANSPORT_FAILED, "evil.example"),
@@ -361,6 +361,8 @@ async def test_notifications_go_in_order_and_cost_nobody_anything(
             await trio.sleep(90)
             told = [call for call in server.calls if call.rpc == "x/told"][3:]
             assert [call.message["params"]["n"] for call in told] == [0, 7, 8, 9]
+            left = trio.current_time()
+        assert trio.current_time() == left, "nothing is waited for that will not be sent"
 
 
 async def test_a_modern_server_that_asks_is_not_answered(autojump_clock: trio.testing.MockClock) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 import pytest
 import trio
 import trio.testing
+from inside_base import READ_BYTES
 
 from trio_mcp import ConnectionLost, Incoming, Outgoing, StreamChannel
 
@@ -65,6 +66,48 @@ async def test_what_does_not_fit_is_finished_before_anything_else(
         assert await receive_all(far, 3) == [b"1", LONG, b"3"]
     assert near.send_nowait([Outgoing(b"4")])
     assert await receive_all(far, 1) == [b"4"]
+
+
+@pytest.mark.parametrize("free", [0, 1, 2, 1000, 1023, 1024, 1025, 1026])
+async def test_a_large_message_is_finished_wherever_the_pipe_was_full(
+    pipe: tuple[StreamChannel, StreamChannel], free: int
+) -> None:
+    """Its end and its newline are written apart from the rest."""
+    near, far = pipe
+    near.send_nowait([Outgoing(LONG)])  # which widens the pipe
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(near.send, ())
+        assert await receive_all(far, 1) == [LONG]
+    before = b"x" * 4095
+    room = 0
+    with pytest.raises(trio.WouldBlock):
+        while near.send_nowait([Outgoing(before)]):
+            room += 1
+    assert await receive_all(far, room) == [before] * room
+    line = LONG[: room * 4096 + 1024 - free]
+    is_written = near.send_nowait([Outgoing(line)])
+    async with trio.open_nursery() as nursery:
+        if not is_written:
+            nursery.start_soon(near.send, ())
+        assert await receive_all(far, 1) == [line]
+    assert near.send_nowait([Outgoing(b"2")])
+    assert await receive_all(far, 1) == [b"2"]
+
+
+async def test_many_lines_behind_a_long_one_come_piece_by_piece(
+    pipe: tuple[StreamChannel, StreamChannel],
+) -> None:
+    """So that other tasks get their turn."""
+    near, far = pipe
+    assert not near.send_nowait([Outgoing(LONG)])  # which widens the pipe
+    count = 100_000
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(near.send, [Outgoing(b"x" * READ_BYTES + b"\n1" * count)])
+        assert data_of(*await far.receive()) == LONG
+        while count:
+            received = await far.receive()
+            assert len(received) <= READ_BYTES // 2
+            count -= sum(data_of(one) == b"1" for one in received)
 
 
 async def test_the_rest_can_be_written_alone(pipe: tuple[StreamChannel, StreamChannel]) -> None:

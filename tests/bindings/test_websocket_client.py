@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -12,6 +13,16 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
+from inside_core import FrameGuard
+from inside_transports import (
+    GuardedStream,
+    HandshakeAnswer,
+    StreamWire,
+    WebSocketChannel,
+    open_websocket_channel,
+    propose,
+)
 from websocket_raw import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, RawSocket, frame
 from wires import wait_lost
 
@@ -320,6 +331,17 @@ async def test_a_silent_server_is_given_up() -> None:
                 assert "ping_timeout" in lost.reason
 
 
+async def test_a_server_that_leaves_while_it_is_sent_the_handshake_is_lost_at_once(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    """Promise 7: the library would wait for an answer to what it could not send."""
+    near, far = trio.testing.memory_stream_pair()
+    await far.aclose()
+    stream = GuardedStream(StreamWire(near), FrameGuard(1000), lambda _: None, lambda: None)
+    with trio.fail_after(1), pytest.raises(ConnectionLost, match="closed the connection in the handshake"):
+        await propose(nursery, stream, "localhost", "/", [], HandshakeAnswer("the server", 1000))
+
+
 async def test_fragments_are_put_together() -> None:
     """With pings between them, and characters cut in two."""
     text = json.dumps({"text": "\N{GRINNING FACE}"}, ensure_ascii=False)
@@ -371,6 +393,36 @@ async def test_a_server_that_answers_no_close_does_not_hold_the_block() -> None:
             async with open_client(url, limits=LIMITS):
                 begin = trio.current_time()
             assert trio.current_time() - begin < 2
+
+
+async def test_a_channel_that_is_full_is_closed_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    """max_waiting_bytes: nothing is read while so much waits, but Close is, which is behind it."""
+    near, far = trio.testing.memory_stream_pair()
+    socket = RawSocket(far)
+    limits = Limits(max_waiting_bytes=2_000, goodbye_timeout=5)
+    channel = WebSocketChannel(
+        limits, "the server", wire=StreamWire(near), ping_interval=math.inf, ping_timeout=math.inf
+    )
+
+    async def connect(tasks: trio.Nursery, stream: GuardedStream) -> Any:
+        return await propose(tasks, stream, "localhost", "/mcp", [], HandshakeAnswer("the server", 1 << 16))
+
+    async def serve() -> None:
+        await accept(socket)
+        for _ in range(200):
+            await socket.send(frame(TEXT, "x" * 1_000, is_masked=False))
+            await trio.testing.wait_all_tasks_blocked()
+        assert (await socket.receive()).opcode == CLOSE
+        await socket.send(frame(CLOSE, (1000).to_bytes(2), is_masked=False))
+        await far.aclose()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with open_websocket_channel(channel, connect):
+            await trio.sleep(1)
+            closed_at = trio.current_time()
+            assert channel._stream.is_paused
+    assert trio.current_time() == closed_at
 
 
 async def test_a_lost_server_is_connected_to_again() -> None:
@@ -436,3 +488,34 @@ def test_secrets_are_not_shown() -> None:
     parameters = WebSocketServerParameters("wss://x/mcp?key=secret", headers={"Authorization": "secret"})
     assert "secret" not in repr(parameters)
     assert "secret" not in parameters.description
+
+
+async def test_a_message_that_was_begun_is_dropped_with_its_connection(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What comes of it behind that is no message: its beginning is not there any more."""
+    near, far = trio.testing.lockstep_stream_pair()  # so Close waits until the server reads
+    socket = RawSocket(far)
+    channel = WebSocketChannel(
+        Limits(), "the server", wire=StreamWire(near), ping_interval=math.inf, ping_timeout=math.inf
+    )
+    data = frame(TEXT, " " * 300_000 + "{}", is_masked=False)
+
+    async def connect(tasks: trio.Nursery, stream: GuardedStream) -> Any:
+        return await propose(tasks, stream, "localhost", "/mcp", [], HandshakeAnswer("the server", 1 << 16))
+
+    async def serve() -> None:
+        await accept(socket)
+        await socket.send(data[:200_000])
+        channel.lose("there is no room")
+        await socket.send(data[200_000:])
+        await trio.sleep(1)
+        assert (await socket.receive()).opcode == CLOSE
+        await far.aclose()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with open_websocket_channel(channel, connect):
+            await trio.sleep(0.5)
+            with pytest.raises(ConnectionLost, match="there is no room"):
+                await channel.receive()

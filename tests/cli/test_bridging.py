@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import trio
 from commands import SHOP, Run
-from test_running import ENOUGH, serving
+from test_running import ENOUGH
 
 import trio_mcp
 from trio_mcp import Era, RequestError, StdioServerParameters, open_client
@@ -85,23 +86,22 @@ def stdio_bridge(*words: str) -> StdioServerParameters:
 
 
 @pytest.mark.parametrize("listener", LISTENERS)
-def test_every_listener_leads_to_the_server(run: Run, listener: str, tmp_path: Path) -> None:
-    """A Python file behind each; SIGTERM ends the bridge and the process behind it."""
+def test_every_listener_leads_to_the_server(run: Run, shop: str, listener: str, tmp_path: Path) -> None:
+    """A Python file behind one of them; SIGTERM ends the bridge and the process behind it."""
     name, era = LISTENERS[listener]
-    with bridging(name.format(tmp_path), str(SHOP)) as (process, url):
+    with bridging(name.format(tmp_path), str(SHOP) if listener == "unix" else shop) as (process, url):
         done = run("call", url.replace("/mcp", "/sse") if era else url, "add", "a=20", "b=22", *era)
         assert (done.status, done.out, done.err) == (0, "42\n", "")
         process.send_signal(signal.SIGTERM)
         assert process.wait(ENOUGH) == 0
 
 
-def test_a_server_at_a_url_is_reached_over_standard_input(run: Run) -> None:
+def test_a_server_at_a_url_is_reached_over_standard_input(run: Run, shop: str) -> None:
     """Each message of the bridge to the server is on standard error, or in a file, for who asks for it."""
-    with serving(str(SHOP), "--transport", "streamable-http", "--port", "0") as (_, url):
-        done = run("call", "add", "a=1", "b=2", "--", *COMMAND, "stdio", url, "--wire")
-        assert (done.status, done.out) == (0, "3\n")
-        assert '"name":"add"' in done.err
-        assert " s --> " in done.err
+    done = run("call", "add", "a=1", "b=2", "--", *COMMAND, "stdio", shop, "--wire")
+    assert (done.status, done.out) == (0, "3\n")
+    assert '"name":"add"' in done.err
+    assert " s --> " in done.err
 
 
 def test_messages_are_recorded(tmp_path: Path) -> None:
@@ -155,12 +155,19 @@ def test_what_cannot_be_bridged_is_said(run: Run, words: list[str]) -> None:
     assert done.err
 
 
-def test_an_address_that_is_taken_is_said(run: Run) -> None:
-    """With the status of what cannot be reached."""
-    with bridging("tcp://127.0.0.1:0", str(SHOP)) as (_, url):
-        done = run("bridge", url, str(SHOP))
-        assert done.status == 4
-        assert "cannot be listened on" in done.err
+@pytest.mark.parametrize("scheme", ["tcp", "http", "sse", "ws"])
+def test_an_address_that_is_taken_is_one_line(run: Run, shop: str, scheme: str) -> None:
+    """As with `run`."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("bridge", f"{scheme}://127.0.0.1:{port}", shop)
+    assert (done.status, done.err) == (
+        1,
+        (
+            f"trio-mcp: cannot listen at 127.0.0.1:{port}: Address already in use; "
+            "stop what listens there, or choose another port or path\n"
+        ),
+    )
 
 
 def test_the_help_says_which_is_which(run: Run) -> None:
@@ -179,22 +186,24 @@ async def test_a_deadline_at_the_client_cancels_the_handler_behind(
     program = tmp_path / "child.py"
     program.write_text(CHILD)
     command = [sys.executable, str(program), str(tmp_path)]
-    with subprocess.Popen([*command, "listen"], stderr=subprocess.PIPE, text=True) as process:
-        try:
+    with ExitStack() as processes:
+        words = ["--", *command]
+        if is_listening:
+            process = processes.enter_context(
+                subprocess.Popen([*command, "listen"], stderr=subprocess.PIPE, text=True)
+            )
+            processes.callback(process.kill)
             assert process.stderr is not None
-            url = process.stderr.readline().partition("serving at ")[2].split(",")[0].strip()
-            words = [url] if is_listening else ["--", *command]
-            with trio.fail_after(ENOUGH):
-                async with open_client(stdio_bridge(*words), era=era) as client:
-                    await client.list_tools()
-                    with trio.move_on_after(2) as scope:
-                        await client.call_tool("wait")
-                    assert scope.cancelled_caught
-                    while not (tmp_path / "cancelled").exists():
-                        await trio.sleep(0.01)
-                    await client.call_tool("pid")
-        finally:
-            process.kill()
+            words = [process.stderr.readline().partition("serving at ")[2].split(",")[0].strip()]
+        with trio.fail_after(ENOUGH):
+            async with open_client(stdio_bridge(*words), era=era) as client:
+                await client.list_tools()
+                with trio.move_on_after(2) as scope:
+                    await client.call_tool("wait")
+                assert scope.cancelled_caught
+                while not (tmp_path / "cancelled").exists():
+                    await trio.sleep(0.01)
+                await client.call_tool("pid")
     assert -1 < float((tmp_path / "cancelled").read_text()) < 0.5
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+import re
+import sys
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 from commands import Run
+from inside_cli import Exit, Failure, Options, _converse
 
 ESCAPES = ("\x1b", "\x07", "\x9b", "\u202e")
 
@@ -282,6 +288,7 @@ def test_every_message_can_be_seen_and_kept(run: Run, shop: str, tmp_path: Path)
         "tools/call",
     ]
     assert all(line["time"].startswith("20") for line in lines)
+    assert all(0 <= line["at"] < 60 for line in lines)
     shown = done.err.splitlines()
     assert len(shown) == len(lines)
     seconds, arrow, rest = shown[0].split(maxsplit=3)[0], shown[0].split()[2], shown[0].split(maxsplit=3)[3]
@@ -375,3 +382,40 @@ def test_help_and_version(run: Run) -> None:
         assert (done.status, done.err) == (0, "")
         assert done.out.startswith(f"usage: trio-mcp {name} ")
         assert f"  {name} " in run("--help").out
+
+
+SILENT = "import time; time.sleep(600)"
+
+
+async def connecting(autojump_clock: trio.testing.MockClock, given: float) -> tuple[Failure, float]:
+    """Connect to a process that is silent. Returns the failure, and after how many seconds it came."""
+    autojump_clock.autojump_threshold = 0.5
+    options = Options(server_command=[sys.executable, "-c", SILENT], timeout=given)
+    with pytest.raises(Failure) as caught:
+        await _converse("ping", options)
+    return caught.value, trio.current_time()
+
+
+@pytest.mark.parametrize("seconds", [5, 60, 86_400])
+async def test_timeout_is_also_the_time_to_connect(
+    seconds: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Less than what clients have for that by default, or more: a server may be downloaded first."""
+    failure, passed = await connecting(autojump_clock, seconds)
+    assert failure.status == Exit.LATE
+    assert failure.message == f"{sys.executable}: not connected within {seconds} s (--timeout)"
+    assert seconds <= passed <= seconds + 10  # and the time that the process may take to end
+
+
+async def test_without_a_timeout_connecting_ends_and_says_what_to_write(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Not what is written in Python."""
+    failure, seconds = await connecting(autojump_clock, math.inf)
+    assert failure.status == Exit.UNREACHABLE
+    said = re.sub(r"pid \d+", "pid 1", failure.message)
+    assert said == (
+        f"cannot connect to {sys.executable}: stdio server '{sys.executable}' (pid 1) has not agreed on a revision "
+        "within 30 s; it has written nothing to standard output (does it serve stdio?); if it only needs longer, --timeout SECONDS gives it more"
+    )
+    assert 30 <= seconds <= 40

@@ -192,3 +192,22 @@ def test_config_lists_what_is_configured_where(run: Run) -> None:
     only = run("config", "--config", "mcp.json")
     assert only.out.startswith("trio-mcp: mcp.json\n")
     assert only.err == ""
+
+
+def test_config_shows_what_is_odd_without_failing(run: Run) -> None:
+    """Somebody else may have written it: a file so deep that it cannot be read, and arguments that are none."""
+    Path("mcp.json").write_text(
+        '{"mcpServers": {"a": {"command": "run", "args": 5}, "b": {"url": 7, "args": {"x": 1}}}}'
+    )
+    Path(".mcp.json").write_text("[" * 100_000)
+    done = run("config")
+    assert (done.status, done.out) == (0, "trio-mcp: mcp.json\n  a  run\n  b  7\n")
+    assert ".mcp.json is not JSON" in done.err
+
+
+def test_a_file_that_is_too_deep_is_left_alone(run: Run) -> None:
+    path = home() / ".cursor" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"a":' * 50_000)
+    done = run("install", SHOP, "--to", "cursor", "--yes")
+    assert (done.status, "is not plain JSON" in done.err) == (2, True)

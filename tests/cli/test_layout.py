@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
+from costs import costs_of, steps_of
 from hypothesis import given
 from hypothesis import strategies as st
 from inside_cli import (
@@ -18,6 +20,7 @@ from inside_cli import (
     type_name,
     wrapped,
 )
+from inside_parsers import signature_of
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -128,6 +131,38 @@ def test_a_schema_within_itself_has_a_name() -> None:
     """It is not followed for ever."""
     endless = {"type": "array", "items": {"$ref": "#"}}
     assert type_name(endless, endless).endswith("array of …")
+
+
+@pytest.mark.parametrize("alternatives", [2, 30, 100_000])
+def test_a_schema_that_refers_to_itself_many_times_is_shown_at_once(alternatives: int) -> None:
+    """Thirty of them twelve levels deep were more than anybody could wait for."""
+    schema = {"anyOf": [{"$ref": "#"}] * alternatives}
+    assert steps_of(lambda: type_name(schema, schema)) < 1_000_000
+    assert type_name(schema, schema) == "…"
+    each = {str(number): {"anyOf": [{"$ref": f"#/$defs/{number + 1}"}] * 3} for number in range(20)}
+    deep = {"$ref": "#/$defs/0", "$defs": each}
+    assert type_name(deep, deep) == "…"
+
+
+def test_the_parameters_of_a_tool_are_shown_in_time_by_their_number() -> None:
+    def schema_of(size: int) -> dict[str, Any]:
+        names = [f"n{number}" for number in range(size)]
+        return {"properties": {key: {} for key in names}, "required": [*reversed(names), 5, {}]}
+
+    assert signature_of("a", {"properties": {"b": {}, "c": {}}, "required": ["c", 5, []]}) == "a(b?, c)"
+    small, large = schema_of(1_000), schema_of(8_000)
+    once, more = costs_of(lambda: signature_of("a", small), lambda: signature_of("a", large))
+    assert more < 24 * once
+
+
+def test_values_of_any_depth_are_shown() -> None:
+    """A value that could be read can be shown; on several lines, half as many levels can be."""
+    value: Any = 1.0
+    for _ in range(700):
+        value = [value]
+    assert json_text(short_numbers(value)).replace(" ", "").replace("\n", "") in {
+        "[" * 700 + one + "]" * 700 for one in ("1", "1.0")
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import socket
 import stat
 import sys
@@ -10,12 +12,15 @@ import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import trio
 from commands import Run
 from hypercorn.config import Config
 from oauth_script import ProtectedScript
+from terminals import at_terminal
+from unmeasured import unmeasured
 
 BROWSER = """
 import sys, urllib.request
@@ -69,12 +74,12 @@ def test_a_login_is_kept_for_later_commands_until_it_is_forgotten(
 ) -> None:
     refused = run("ping", script.url)
     assert refused.status == 4
-    assert "--auth" in refused.err
+    assert refused.err.endswith("wants a login (--auth), or a token (--header): HTTP status 401\n")
 
     logged_in = run("login", script.url)
     assert (logged_in.status, logged_in.out) == (
         0,
-        "the server has answered; commands with --auth are logged in\n",
+        f"logged in at {script.url}, as far as it wants that; so are commands with --auth\n",
     )
     assert f"{script.origin}/authorize?" in logged_in.err
     file = tmp_path / "home" / ".local" / "state" / "trio-mcp" / "tokens.json"
@@ -91,7 +96,237 @@ def test_a_login_is_kept_for_later_commands_until_it_is_forgotten(
     assert run("logout", script.url).status == 1
 
 
+@pytest.mark.parametrize("command", ["login", "ping --auth", "logout"])
+def test_options_that_do_not_go_with_a_login_are_refused_before_anything_is_asked(
+    run: Run, script: ProtectedScript, command: str
+) -> None:
+    name, *more = command.split()
+    done = run(name, script.url, *more, "--header", "authorization:Bearer x")
+    assert (done.status, "--header Authorization" in done.err) == (2, True)
+    done = run(name, script.url, *more, "--issuer", "javascript:x")
+    assert (done.status, "--issuer must be an https URL" in done.err) == (2, True)
+    done = run(name, script.url, *more, "--client-id", "")
+    assert (done.status, "client_id must not be empty" in done.err) == (2, True)
+    assert not script.asked
+    assert not script.seen
+
+
+@pytest.mark.usefixtures("browser")
+def test_a_client_id_is_shown_to_the_first_authorization_server_alone(run: Run, script: ProtectedScript) -> None:
+    assert run("login", script.url, "--client-id", "x").status == 0
+    first = script.server["issuer"]
+    second = script.move()
+    script.tokens.clear()
+    script.refresh_tokens.clear()
+    done = run("login", script.url, "--client-id", "x")
+    assert done.status == 1
+    assert f"the client x was first used at {first}, and {script.url} names {second}" in done.err
+    assert "--issuer" in done.err
+
+
 def test_only_servers_at_urls_have_logins(run: Run) -> None:
     done = run("login", "--", "some-server")
     assert done.status == 2
     assert "over HTTP" in done.err
+
+
+@pytest.mark.usefixtures("browser")
+@pytest.mark.skipif(sys.platform != "linux", reason="where files of users are depends on the system")
+def test_what_is_printed_and_recorded_shows_no_secret(run: Run, script: ProtectedScript, tmp_path: Path) -> None:
+    """In the middle of a login, a refresh, and a revocation."""
+    record = tmp_path / "record.jsonl"
+    shown: list[str] = []
+    for _ in range(2):
+        done = run("call", script.url, "reserve", "--auth", "--wire", "--record", str(record))
+        shown += [done.out, done.err, record.read_text()]
+        assert done.status == 0, done.err
+        assert "tools/call" in done.err
+        script.tokens.clear()
+    shown.append(run("logout", script.url).err)
+    assert script.grants() == ["authorization_code", "refresh_token"]
+    verifiers = [each.form["code_verifier"] for each in script.at("/token") if "code_verifier" in each.form]
+    text = "".join(shown)
+    for secret in ("access-1", "access-2", "refresh-1", "refresh-2", "code-1", *verifiers):
+        assert secret not in text, secret
+    assert "Authorization" not in text
+
+
+# Without a browser.
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+def test_where_a_login_ends_can_be_pasted(script: ProtectedScript, tmp_path: Path) -> None:
+    """The browser is on another machine, where nothing listens: the person copies the address that it shows."""
+    env = {**unmeasured(), "HOME": str(tmp_path), "BROWSER": "false", "COLUMNS": "5000"}
+    with at_terminal("login", script.url, "--no-browser", env=env) as terminal:
+        terminal.wait_for("To log in, open this page in a browser:\r\n  ")
+        page = terminal.wait_for("\r\n").strip()
+        terminal.wait_for(
+            "It ends at an address that begins with http://127.0.0.1 and need not show anything: paste it"
+        )
+        terminal.wait_for("address: ")
+        there = script.visit(page)
+        assert there.startswith("http://127.0.0.1:")
+        terminal.type("nonsense\n")
+        terminal.wait_for("That is not where this login ends")
+        terminal.wait_for("address: ")
+        terminal.type(f"{there.replace('state=', 'state=x')}\n")
+        terminal.wait_for("That is not where this login ends")
+        terminal.wait_for("address: ")
+        terminal.type(f"  {there}\n")
+        terminal.wait_for(f"logged in at {script.url}")
+        assert terminal.wait() == 0
+    assert [each.form["code"] for each in script.at("/token")] == ["code-1"]
+    assert parse_qs(urlsplit(page).query)["redirect_uri"] == [there.partition("?")[0]]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+def test_a_login_without_a_browser_may_still_come_by_itself(script: ProtectedScript, tmp_path: Path) -> None:
+    """Over a forwarded port, or by a browser of this machine after all."""
+    env = {**unmeasured(), "HOME": str(tmp_path), "BROWSER": "false", "COLUMNS": "5000"}
+    with at_terminal("login", script.url, "--no-browser", env=env) as terminal:
+        terminal.wait_for("To log in, open this page in a browser:\r\n  ")
+        there = urlsplit(script.visit(terminal.wait_for("\r\n").strip()))
+        assert there.hostname is not None
+        terminal.wait_for("address: ")
+        terminal.type("\x04")
+        with socket.create_connection((there.hostname, there.port or 80)) as stream:
+            stream.sendall(f"GET {there.path}?{there.query} HTTP/1.1\r\nHost: {there.netloc}\r\n\r\n".encode())
+            terminal.wait_for(f"logged in at {script.url}")
+        assert terminal.wait() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where files of users are depends on the system")
+def test_a_code_can_be_entered_elsewhere(run: Run, script: ProtectedScript) -> None:
+    code = {
+        "device_code": "d",
+        "user_code": "ABCD",
+        "verification_uri": f"{script.origin}/device",
+        "expires_in": 99,
+    }
+    code |= {"verification_uri_complete": f"{script.origin}/device?c=ABCD", "interval": 1}
+    script.server["device_authorization_endpoint"] = f"{script.origin}/device_authorization"
+    script.answers["/device_authorization"] = [(200, code)]
+    script.answers["/token"] = [
+        (400, {"error": "authorization_pending"}),
+        (200, {"access_token": "access-1", "token_type": "Bearer"}),
+    ]
+    script.tokens["access-1"] = frozenset()
+    done = run("login", script.url, "--device")
+    assert (done.status, done.out) == (
+        0,
+        f"logged in at {script.url}, as far as it wants that; so are commands with --auth\n",
+    )
+    assert done.err == (
+        f"To log in, open {script.origin}/device and enter the code ABCD\n"
+        f"  or open {script.origin}/device?c=ABCD\n"
+    )
+    assert run("login", script.url, "--device", "--no-browser").status == 2
+
+
+# What a refusal says.
+
+
+def test_who_has_sent_a_token_is_told_what_is_wrong_with_it(run: Run, script: ProtectedScript) -> None:
+    script.tokens["good"] = frozenset({"mcp"})
+    script.needs["tools/call"] = "bank:read bank:write"
+    done = run("ping", script.url, "--header", "Authorization: Bearer nonsense")
+    assert (done.status, done.err) == (
+        4,
+        (
+            f"trio-mcp: {script.url} refused the request with HTTP status 401 (invalid_token); it asks for the scope 'mcp'; "
+            "the token that was sent is not accepted\n"
+        ),
+    )
+    done = run("ping", script.url, "--header", "Authorization: other")
+    assert (done.status, done.err) == (
+        4,
+        (
+            f"trio-mcp: {script.url} refused the request with HTTP status 401 (invalid_token); it asks for the scope 'mcp'; "
+            "the field Authorization that was sent must begin with 'Bearer ', before the token\n"
+        ),
+    )
+    done = run("call", script.url, "pay", "--header", "Authorization: Bearer good")
+    assert (done.status, done.err) == (
+        4,
+        (
+            f"trio-mcp: {script.url} refused the request with HTTP status 403 (insufficient_scope); it asks for the scope "
+            """'bank:read bank:write': {"error": "no"}\n"""
+        ),
+    )
+    assert run("ping", script.url).err.endswith(
+        "wants a login (--auth), or a token (--header): HTTP status 401\n"
+    )
+
+
+# Clients that are a URL.
+
+CLIENT = "https://reader.example/client.json"
+
+
+def test_the_document_of_a_client_is_written(run: Run, tmp_path: Path) -> None:
+    done = run("cimd", CLIENT, "--name", "Reader", "--device")
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out) == {
+        "client_id": CLIENT,
+        "client_name": "Reader",
+        "redirect_uris": ["http://127.0.0.1/callback", "http://[::1]/callback"],
+        "grant_types": ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    }
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "key.pem").write_bytes(pem)
+    done = run("cimd", CLIENT, "--redirect-uri", "https://reader.example/back", "--key", tmp_path / "key.pem")
+    written = json.loads(done.out)
+    assert (written["client_name"], written["redirect_uris"]) == ("trio-mcp", ["https://reader.example/back"])
+    assert written["token_endpoint_auth_method"] == "private_key_jwt"
+    assert written["jwks"]["keys"][0].keys() == {"kty", "crv", "x", "y", "alg", "use"}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "problem"),
+    [
+        (["http://reader.example/c"], 2, "URL must be an https URL with a path, not 'http://reader.example/c'"),
+        (
+            [CLIENT, "--key", "no-such-file"],
+            2,
+            "the key in no-such-file cannot be read: No such file or directory",
+        ),
+        ([CLIENT, "--key", os.devnull], 2, "the key is none for ES256"),
+        ([CLIENT, "--check"], 4, f"{CLIENT} cannot be fetched: "),
+        ([], 2, "the following arguments are required: URL"),
+    ],
+)
+def test_why_a_document_cannot_be_written(run: Run, words: list[str], status: int, problem: str) -> None:
+    done = run("cimd", *words)
+    assert (done.status, done.out) == (status, "")
+    assert done.err.startswith(f"trio-mcp: {problem}")
+
+
+def test_a_document_that_was_published_is_looked_at(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = json.loads(run("cimd", CLIENT).out)
+    answers: list[tuple[int, bytes]] = []
+
+    async def fetch(url: str) -> Any:
+        await trio.lowlevel.checkpoint()
+        assert url == CLIENT
+        return answers.pop(0)
+
+    monkeypatch.setattr("trio_mcp._cli._login.fetch_document", fetch)
+    for status, body, said in (
+        (200, json.dumps(document).encode(), ""),
+        (404, b"", f"{CLIENT} answers with HTTP status 404, and has to with 200"),
+        (200, b"<html>", f"the document at {CLIENT} is not in order: "),
+        (200, b"{}", f"the document at {CLIENT} is not in order: its client_id is None, not '{CLIENT}'"),
+    ):
+        answers.append((status, body))
+        done = run("cimd", CLIENT, "--check")
+        if said:
+            assert done.status == 1
+            assert done.err.startswith(f"trio-mcp: {said}")
+        else:
+            assert (done.status, done.out) == (0, f"the document at {CLIENT} is in order\n")

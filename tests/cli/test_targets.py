@@ -158,7 +158,9 @@ def test_headers_go_with_the_handshake_of_a_websocket(run: Run) -> None:
         assert run("call", "live", "who", "--header", "X: z").out == "alice\n"
         refused = run("call", url, "who", "--header", "Authorization: Bearer hush")
         assert refused.status == 4
-        assert refused.err.endswith("/mcp wants a login (--auth), or a token (--header): not this token\n")
+        assert refused.err.endswith(
+            "/mcp refused the request with HTTP status 401; the token that was sent is not accepted: not this token\n"
+        )
         assert "hush" not in refused.err
         malformed = run("call", url, "who", "--header", "Sec-WebSocket-Key: hush")
         assert (malformed.status, "set by the library" in malformed.err) == (2, True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import SHOP
+from commands import SHOP, Run
 from terminals import COMMAND, ENOUGH, at_terminal
 
 pytestmark = pytest.mark.skipif(
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_questions_are_asked_at_the_terminal(era: str) -> None:
+def test_questions_are_asked_at_the_terminal(shop: str, era: str) -> None:
     """Field by field, until each answer fits. What the server says is harmless."""
-    with at_terminal("call", str(SHOP), "pizza", "--era", era) as terminal:
+    with at_terminal("call", shop, "pizza", "--era", era) as terminal:
         asked = terminal.wait_for("size (one of small, large): ")
-        assert f"{SHOP} asks: Which pizza? \\x1b[5m" in asked
+        assert f"{shop} asks: Which pizza? \\x1b[5m" in asked
         terminal.type("huge\n")
         terminal.wait_for("size (one of small, large): ")
         terminal.type("\n")
@@ -45,10 +45,10 @@ def test_questions_are_asked_at_the_terminal(era: str) -> None:
 
 
 @pytest.mark.parametrize("answers", [["\x04"], ["small\n", "\x04"], ["small\n", "\n", "\n", "n\n"]])
-def test_questions_can_be_declined(answers: list[str]) -> None:
+def test_questions_can_be_declined(shop: str, answers: list[str]) -> None:
     """By Ctrl+D at any time, or by a no in the end."""
     prompts = ["large): ", "less) [1]: ", "[no]: ", "[Y/n] "]
-    with at_terminal("call", str(SHOP), "pizza") as terminal:
+    with at_terminal("call", shop, "pizza") as terminal:
         for prompt, answer in zip(prompts, answers, strict=False):
             terminal.wait_for(prompt)
             terminal.type(answer)
@@ -57,9 +57,9 @@ def test_questions_can_be_declined(answers: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("key", "answer"), [("y\n", "paid"), ("\n", "not paid"), ("what?\nn\n", "not paid")])
-def test_a_page_is_visited_only_after_a_yes(key: str, answer: str) -> None:
+def test_a_page_is_visited_only_after_a_yes(shop: str, key: str, answer: str) -> None:
     """The whole URL is shown, and nothing opens it."""
-    with at_terminal("call", str(SHOP), "pay") as terminal:
+    with at_terminal("call", shop, "pay") as terminal:
         shown = terminal.wait_for("Do you? [y/N] ")
         assert "Pay here" in shown
         assert "https://pay.example/4711" in shown
@@ -68,10 +68,10 @@ def test_a_page_is_visited_only_after_a_yes(key: str, answer: str) -> None:
         assert terminal.shown.strip().endswith(answer)
 
 
-def test_progress_is_shown_in_one_line_and_wiped() -> None:
+def test_progress_is_shown_in_one_line_and_wiped(shop: str) -> None:
     """On standard error; the result alone is on standard output."""
     read, write = os.pipe()
-    with at_terminal("call", str(SHOP), "slow", "steps=20", stdout=write) as terminal:
+    with at_terminal("call", shop, "slow", "steps=20", stdout=write) as terminal:
         os.close(write)
         assert terminal.wait() == 0
         with os.fdopen(read) as out:
@@ -84,10 +84,10 @@ def test_progress_is_shown_in_one_line_and_wiped() -> None:
     assert all(len(bar) < 80 for bar in bars)
 
 
-def test_without_a_terminal_no_progress_is_shown() -> None:
+def test_without_a_terminal_no_progress_is_shown(shop: str) -> None:
     """A log file is not full of bars."""
     done = subprocess.run(
-        [*COMMAND, "call", str(SHOP), "slow", "steps=3"],
+        [*COMMAND, "call", shop, "slow", "steps=3"],
         capture_output=True,
         text=True,
         timeout=ENOUGH,
@@ -102,8 +102,9 @@ def read_frames(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("era", "number", "status"), [("modern", signal.SIGINT, 130), ("legacy", signal.SIGTERM, 143)]
+)
 def test_a_signal_cancels_the_call_and_leaves_nothing_behind(
     era: str, number: signal.Signals, status: int, tmp_path: Path
 ) -> None:
@@ -140,18 +141,17 @@ def test_a_signal_cancels_the_call_and_leaves_nothing_behind(
     ]
 
 
-def test_ctrl_c_ends_a_question() -> None:
+def test_ctrl_c_ends_a_question(shop: str) -> None:
     """While somebody is asked, too; the server is told."""
-    with at_terminal("call", str(SHOP), "pizza", "--era", "legacy", "--wire") as terminal:
+    with at_terminal("call", shop, "pizza", "--era", "legacy", "--wire") as terminal:
         terminal.wait_for("size (one of small, large): ")
         terminal.type("\x03")
         assert terminal.wait() == 130
     assert len(re.findall(r'--> \{[^\r\n]*"notifications/cancelled"', terminal.shown)) == 1
 
 
-@pytest.mark.parametrize("output", ["--raw", ""])
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_changes_are_shown_as_they_happen(shop: str, era: str, output: str) -> None:
+@pytest.mark.parametrize(("era", "output"), [("modern", "--raw"), ("legacy", "")])
+def test_changes_are_shown_as_they_happen(run: Run, shop: str, era: str, output: str) -> None:
     """One line for each, of which programs can read each at once; the last that is wanted ends it."""
     words = ["listen", shop, "tools", "shop://hours", "--count", "2", "--era", era, *([output] if output else [])]
     with subprocess.Popen(
@@ -160,7 +160,7 @@ def test_changes_are_shown_as_they_happen(shop: str, era: str, output: str) -> N
         assert listener.stderr is not None
         assert listener.stdout is not None
         assert listener.stderr.readline() == "listening to tools, shop://hours; Ctrl+C ends it\n"
-        subprocess.run([*COMMAND, "call", shop, "renovate"], check=True, timeout=ENOUGH, capture_output=True)
+        assert run("call", shop, "renovate").status == 0
         told = sorted(listener.stdout.read().splitlines())
         assert listener.wait(ENOUGH) == 0
     if output:
@@ -173,22 +173,16 @@ def test_changes_are_shown_as_they_happen(shop: str, era: str, output: str) -> N
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_log_messages_are_notes(shop: str, era: str) -> None:
+def test_log_messages_are_notes(run: Run, shop: str, era: str) -> None:
     """Harmless, and not among the output."""
-    done = subprocess.run(
-        [*COMMAND, "call", shop, "renovate", "--era", era],
-        capture_output=True,
-        text=True,
-        timeout=ENOUGH,
-        check=True,
-    )
-    assert done.stdout == "renovated\n"
-    assert "[warning] renovating \\x1b[31m\n" in done.stderr
+    done = run("call", shop, "renovate", "--era", era)
+    assert (done.status, done.out) == (0, "renovated\n")
+    assert "[warning] renovating \\x1b[31m\n" in done.err
 
 
-def test_ctrl_c_ends_a_command_that_reads_its_arguments() -> None:
+def test_ctrl_c_ends_a_command_that_reads_its_arguments(shop: str) -> None:
     """Nobody has typed the end of standard input."""
-    command = [*COMMAND, "call", str(SHOP), "add", "--json", "-", "--wire"]
+    command = [*COMMAND, "call", shop, "add", "--json", "-", "--wire"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline()
@@ -210,11 +204,11 @@ def test_ctrl_c_while_connecting_ends_at_once() -> None:
         assert process.wait(ENOUGH) == 130
 
 
-def test_a_reader_that_goes_ends_the_command_quietly() -> None:
+def test_a_reader_that_goes_ends_the_command_quietly(shop: str) -> None:
     """As after ``| head``: no traceback, nothing left, and the status that shells know."""
     read, write = os.pipe()
     os.close(read)
-    for words in (["list", str(SHOP)], ["--help"], ["call", "--help"]):
+    for words in (["list", shop], ["--help"], ["call", "--help"]):
         done = subprocess.run(
             [*COMMAND, *words], stdout=write, stderr=subprocess.PIPE, text=True, timeout=ENOUGH, check=False
         )
@@ -222,12 +216,12 @@ def test_a_reader_that_goes_ends_the_command_quietly() -> None:
     os.close(write)
 
 
-def test_without_standard_error_the_command_still_works() -> None:
+def test_without_standard_error_the_command_still_works(shop: str) -> None:
     """Notes are lost, the result is not."""
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [*COMMAND, "call", str(SHOP), "slow", "steps=1", "--wire"],
+        [*COMMAND, "call", shop, "slow", "steps=1", "--wire"],
         stdout=subprocess.PIPE,
         stderr=write,
         text=True,
@@ -238,10 +232,10 @@ def test_without_standard_error_the_command_still_works() -> None:
     assert (done.returncode, done.stdout) == (0, "done\n")
 
 
-def test_a_terminal_that_knows_few_characters_gets_others_escaped() -> None:
+def test_a_terminal_that_knows_few_characters_gets_others_escaped(shop: str) -> None:
     """No character of a server is worth an exception."""
     done = subprocess.run(
-        [*COMMAND, "read", str(SHOP), "shop://books/%E6%BC%A2"],
+        [*COMMAND, "read", shop, "shop://books/%E6%BC%A2"],
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C.UTF-8"},
         timeout=ENOUGH,
@@ -280,10 +274,11 @@ def test_an_output_that_nobody_reads_does_not_hold_the_command(shop: str, how: s
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no file that is always full")
 @pytest.mark.parametrize(
-    "words", [("list", str(SHOP)), ("--help",), ("call", "--help"), ("--version",), ("config", "--json")]
+    "words", [("list", "SHOP"), ("--help",), ("call", "--help"), ("--version",), ("config", "--json")]
 )
-def test_an_output_that_is_full_is_said(words: tuple[str, ...]) -> None:
+def test_an_output_that_is_full_is_said(shop: str, words: tuple[str, ...]) -> None:
     """In one line, with a status of its own."""
+    words = tuple(shop if word == "SHOP" else word for word in words)
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=ENOUGH, check=False

@@ -89,7 +89,8 @@ def test_a_value_is_what_the_schema_says(pairs: list[str], expected: dict[str, o
         (["whole=five"], "whole: expected integer, not 'five'"),
         (["whole=7.5"], "whole: expected integer, not '7.5'"),
         (["whole=true"], "whole: expected integer, not 'true'"),
-        (["flag=yes"], "flag: expected boolean, not 'yes'"),
+        (["flag=yes"], "flag: expected true or false, not 'yes'"),
+        (["flag=True"], "flag: expected true or false, not 'True'"),
         (["ratio=NaN"], "ratio: expected number, not 'NaN'"),
         (["ratio="], "ratio: expected number, not ''"),
         (["numbers=one"], "numbers: expected number, not 'one'"),
@@ -141,3 +142,15 @@ def test_no_schema_of_a_server_does_harm(schema: dict[str, Any]) -> None:
     """What makes no sense says nothing about the value."""
     assert read_arguments(["a=5"], schema) == {"a": 5}
     assert read_arguments(["a=five", "a.b=6"], schema)["a"] == "five" if schema["properties"] == [] else True
+
+
+def test_an_array_of_itself_is_not_read_for_ever() -> None:
+    """What a text for it would be, nobody can say."""
+    schema = {
+        "properties": {"x": {"$ref": "#/$defs/n"}},
+        "$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}},
+    }
+    assert read_arguments(["x=[[]]"], schema) == {"x": [[]]}
+    with pytest.raises(Failure, match="x: expected array of") as failed:
+        read_arguments(["x=abc"], schema)
+    assert failed.value.status == Exit.USAGE

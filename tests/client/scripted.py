@@ -96,7 +96,7 @@ class ScriptedServer:
         return answer(message, {})
 
 
-def _itself(target: Any) -> Any:
+def _itself(target: Any, _: object) -> Any:
     return target
 
 

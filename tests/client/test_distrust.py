@@ -131,7 +131,12 @@ async def open_on(
         on_frame=None,
         forget=memory.forget,
     )
-    settings = ClientSettings(request_timeout=1e9, max_input_rounds=3, limits=limits, result_types={})
+    settings = ClientSettings(
+        request_timeout=1e9,
+        max_input_rounds=3,
+        limits=limits,
+        result_types={revision: {} for revision in Revision},
+    )
     async with trio.open_nursery() as nursery:
         connected = trio.Event()
         nursery.start_soon(reconnecting.run, connected.set)

@@ -145,7 +145,7 @@ async def _answer(_: object) -> Mapping[str, Any]:
     ],
 )
 def test_what_is_the_protocols_own_cannot_be_claimed(claims: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"a\.b/c: the .* belongs to the core protocol"):
+    with pytest.raises(ValueError, match=r"a\.b/c claims the .*, which is the protocol's own"):
         ClientExtension("a.b/c", **claims)
 
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from unittest import mock
 
@@ -18,14 +19,17 @@ import trio.testing
 from inside_core import Headers
 from inside_http import HttpRequest, parse_target
 from number_pages import Numbers, numbers_of
+from redis_server import running_redis
 from wires import ScriptedChannel, answer
 
 import trio_mcp
 from trio_mcp import (
+    AppView,
     AuthRequest,
     Channel,
     Client,
     ClientGroup,
+    ClientTask,
     Context,
     EventStore,
     FileTokenStore,
@@ -33,16 +37,19 @@ from trio_mcp import (
     KeyringTokenStore,
     McpASGI,
     MemoryEventStore,
+    MemoryTaskStore,
     MemoryTokenStore,
     OAuth,
     Outgoing,
     Pages,
     Progress,
     ProgressReporter,
+    RedisTaskStore,
     Server,
     Shutdown,
     StaticToken,
     StoredEvent,
+    StoredTask,
     StreamChannel,
     TokenStore,
     memory_channel_pair,
@@ -51,12 +58,15 @@ from trio_mcp import (
     open_clients,
     open_endpoint,
     open_in_browser,
+    open_redis_task_store,
     open_sqlite_event_store,
+    open_sqlite_task_store,
     run_client,
     serve_http,
     serve_stdio,
     serve_tcp,
     serve_unix,
+    serve_view,
     serve_websocket,
 )
 from trio_mcp.types import ClientCapabilities, PromptReference, RootsCapability
@@ -64,6 +74,8 @@ from trio_mcp.types import ClientCapabilities, PromptReference, RootsCapability
 LEGACY: Final = "2025-03-26"
 NEWEST_LEGACY: Final = "2025-11-25"
 MODERN: Final = "2026-07-28"
+SKILL: Final = Path(__file__).parents[1] / "conformance" / "skills" / "git-workflow"
+SKILL_URI: Final = "skill://git-workflow/SKILL.md"
 
 Act: TypeAlias = Callable[[], Awaitable[object]]
 
@@ -109,6 +121,8 @@ def small_server() -> Server[None]:
         return kind
 
     server.add_resource("x:y", "text")
+    server.add_app("ui://page", "<!doctype html>")
+    server.add_skill(SKILL)
     return server
 
 
@@ -118,6 +132,11 @@ def client_case(name: str, revision: str, act: Callable[[Client], Awaitable[obje
     async def _setting() -> AsyncGenerator[Act]:
         async with open_client(small_server(), revision=revision, roots=[]) as client:
             yield lambda: act(client)
+
+
+async def read_a_file(client: Client) -> object:
+    skill = await client.get_skill(SKILL_URI)
+    return await client.read_skill_file(skill, "SKILL.md")
 
 
 for _revision in (LEGACY, MODERN):
@@ -136,9 +155,23 @@ for _revision in (LEGACY, MODERN):
     client_case("discover", _revision, lambda client: client.discover())
     client_case("get_prompt", _revision, lambda client: client.get_prompt("greeting", {"kind": "short"}))
     client_case("read_resource", _revision, lambda client: client.read_resource("x:y"))
+    client_case("read_app", _revision, lambda client: client.read_app("ui://page"))
+    client_case("get_skill", _revision, lambda client: client.get_skill(SKILL_URI))
+    client_case("load_skill", _revision, lambda client: client.load_skill(SKILL_URI))
+    client_case("read_skill_file", _revision, read_a_file)
     client_case("roots_changed", _revision, lambda client: client.roots_changed())
     client_case("set_roots", _revision, lambda client: client.set_roots([]))
 client_case("request_many", LEGACY, lambda client: client.request_many([("ping", None)], batch=True))
+
+
+for _message in ("no message", {"jsonrpc": "2.0", "id": 1, "method": "ping"}):
+
+    @case("serve_view")
+    @asynccontextmanager
+    async def _serve_view(message: Any = _message) -> AsyncGenerator[Act]:
+        async with open_client(small_server()) as client:
+            view = AppView(page=await client.read_app("ui://page"))
+            yield lambda: serve_view(client, view, message)
 
 
 @case("Client.aclose")
@@ -258,6 +291,7 @@ context_case("info", lambda ctx: ctx.info("heard"))
 context_case("warning", lambda ctx: ctx.warning("heard"))
 context_case("error", lambda ctx: ctx.error("heard"))
 context_case("notify", lambda ctx: ctx.notify("x/y"))
+context_case("begin_task", lambda ctx: ctx.begin_task())
 for _level in ("notice", "critical", "alert", "emergency"):
     context_case(_level, lambda ctx, level=_level: getattr(ctx, level)("heard"))  # type: ignore[misc]
 context_case("release_connection", lambda ctx: ctx.release_connection(), revision=NEWEST_LEGACY)
@@ -265,6 +299,7 @@ context_case("elicit", lambda ctx: ctx.elicit("?", bool), revision=NEWEST_LEGACY
 context_case("elicit_url", lambda ctx: ctx.elicit_url("?", "https://x.test"), revision=NEWEST_LEGACY)
 context_case("elicitation_complete", lambda ctx: ctx.elicitation_complete("1"), revision=NEWEST_LEGACY)
 context_case("sample", lambda ctx: ctx.sample("?", max_tokens=1), revision=NEWEST_LEGACY)
+context_case("within_roots", lambda ctx: ctx.within_roots("/srv"), revision=NEWEST_LEGACY)
 context_case("list_roots", lambda ctx: ctx.list_roots(), revision=NEWEST_LEGACY)
 context_case("elicitation_complete", lambda ctx: ctx.elicitation_complete("1"))
 context_case("request", lambda ctx: ctx.request("roots/list"))
@@ -341,24 +376,24 @@ async def _serve_channel() -> AsyncGenerator[Act]:
     yield lambda: small_server().serve_channel(far)
 
 
-@case("Server.serve_one")
+@case("Hosted.serve_one")
 @asynccontextmanager
 async def _serve_one() -> AsyncGenerator[Act]:
     near, far = memory_channel_pair()
     await near.aclose()
     server = small_server()
-    async with server.open_service() as service:
-        yield lambda: server.serve_one(service, far, Shutdown())
+    async with server._hosted.open_service() as service:
+        yield lambda: server._hosted.serve_one(service, far, Shutdown())
 
 
-@case("Server.serve_beside")
+@case("Hosted.serve_beside")
 @asynccontextmanager
 async def _serve_beside() -> AsyncGenerator[Act]:
     near, far = memory_channel_pair()
     await near.aclose()
     server = small_server()
-    async with server.open_service() as service:
-        yield lambda: server.serve_beside(service.background, service, far, Shutdown())
+    async with server._hosted.open_service() as service:
+        yield lambda: server._hosted.serve_beside(service.background, service, far, Shutdown())
 
 
 @case("RunningServer.serve_channel")
@@ -653,6 +688,78 @@ async def _browser() -> AsyncGenerator[Act]:
     await trio.lowlevel.checkpoint()
     with mock.patch("webbrowser.open"):
         yield lambda: open_in_browser("https://example.com")
+
+
+def task_case(name: str, act: Callable[[ClientTask], Awaitable[object]], *, tool: str = "slow") -> None:
+    @case(name)
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        server = small_server()
+
+        @server.tool(task="optional")
+        async def slow(ctx: Context[Any]) -> bool:
+            first = await ctx.begin_task()
+            with trio.testing.assert_checkpoints():
+                second = await ctx.begin_task()
+            return first and second
+
+        async with open_client(server) as client, client.start_task(tool) as task:
+            yield lambda: act(task)
+
+
+task_case("ClientTask.result", lambda task: task.result())
+task_case("ClientTask.result", lambda task: task.result(), tool="quick")
+task_case("ClientTask.cancel", lambda task: task.cancel())
+task_case("ClientTask.cancel", lambda task: task.cancel(), tool="quick")
+task_case("TaskUpdates.__anext__", lambda task: anext(task.updates()))
+
+
+def task_store_case(name: str, *arguments: object) -> None:
+    @case(f"MemoryTaskStore.{name}")
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        await trio.lowlevel.checkpoint()
+        yield lambda: getattr(MemoryTaskStore(), name)(*arguments)
+
+
+_task = StoredTask(id="x", owner=None, created_at=0, updated_at=0, ttl=None, poll=1)
+task_store_case("add", _task)
+task_store_case("replace", _task)
+task_store_case("find", "x")
+task_store_case("remove", "x")
+
+
+@asynccontextmanager
+async def redis_task_store() -> AsyncGenerator[RedisTaskStore]:
+    with running_redis() as redis:
+        async with open_redis_task_store(redis.url) as store:
+            yield store
+
+
+def shared_task_store_case(name: str, *arguments: object) -> None:
+    @case(f"SqliteTaskStore.{name}")
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        async with open_sqlite_task_store(":memory:") as store:
+            yield lambda: getattr(store, name)(*arguments)
+
+    @case(f"RedisTaskStore.{name}")
+    @asynccontextmanager
+    async def _setting_in_redis() -> AsyncGenerator[Act]:
+        async with redis_task_store() as store:
+            yield lambda: getattr(store, name)(*arguments)
+
+
+shared_task_store_case("add", _task)
+shared_task_store_case("replace", _task)
+shared_task_store_case("release", _task)
+shared_task_store_case("find", "x")
+shared_task_store_case("remove", "x")
+shared_task_store_case("send", "x", {"cancel": True})
+shared_task_store_case("receive")
+shared_task_store_case("done", [1])
+shared_task_store_case("versions", ["x"])
+shared_task_store_case("claim", ["tool"])
 
 
 @pytest.mark.parametrize("tried", CASES, ids=lambda tried: tried.function)

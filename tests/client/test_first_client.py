@@ -258,7 +258,7 @@ DISCOVERIES: list[tuple[Script, str]] = [
         lambda m: answer(m, {"hello": 1}),
         "the server speaks none of 2026-07-28: its answer is not a DiscoverResult",
     ),
-    (lambda m: None, r"no agreement within 30 s \(connect_timeout\)"),
+    (lambda m: None, r"has not agreed on a revision within 30 s \(connect_timeout\)"),
     (
         lambda m: answer(m, {"supportedVersions": [MODERN], "capabilities": {}, "resultType": 5}),
         "server/discover: resultType",

@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from inside_peer import open_peer
+from steps import cancelled_after_steps
 from talking import session_of
 from wires import ScriptedChannel, answer, modern_server, wait_lost
 
@@ -47,20 +48,6 @@ def make_server() -> Server[None]:
     return server
 
 
-class CancelAtStep(trio.abc.Instrument):
-    """Cancels a scope after so many steps of whatever tasks."""
-
-    def __init__(self, scope: trio.CancelScope, step: int) -> None:
-        self._scope = scope
-        self._left = step
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        del task
-        self._left -= 1
-        if self._left == 0:
-            self._scope.cancel()
-
-
 async def use_block() -> None:
     async with open_client(make_server()) as client:
         await client.call_tool("quick")
@@ -94,16 +81,9 @@ async def test_cancelled_at_every_step(use: Callable[[], Any]) -> None:
     """
     before = trio.lowlevel.current_statistics().tasks_living
     for step in range(1, 400):
-        with trio.CancelScope() as scope:
-            instrument = CancelAtStep(scope, step)
-            trio.lowlevel.add_instrument(instrument)
-            try:
-                with trio.fail_after(
-                    ENOUGH
-                ):  # a shielded task that is left does not heed it: the test hangs here
-                    await use()
-            finally:
-                trio.lowlevel.remove_instrument(instrument)
+        # A shielded task that is left does not heed it: the test hangs here.
+        with cancelled_after_steps(step) as scope, trio.fail_after(ENOUGH):
+            await use()
         assert trio.lowlevel.current_statistics().tasks_living == before
         if not scope.cancel_called:
             return

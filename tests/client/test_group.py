@@ -14,8 +14,10 @@ import pytest
 import trio
 import trio.testing
 from children import has_children, overlook_children
+from steps import after_steps, cancelled_after_steps
 
 import trio_mcp
+from tests.simulation.play import ordered_by
 from trio_mcp import (
     Channel,
     ClientGroup,
@@ -23,6 +25,7 @@ from trio_mcp import (
     Context,
     Limits,
     RestartPolicy,
+    Resynced,
     Server,
     ServerUnavailable,
     StdioServerParameters,
@@ -158,7 +161,10 @@ async def test_a_server_that_never_answers_fails_after_its_time(autojump_clock: 
         await group.wait_settled()
         assert trio.current_time() - began == pytest.approx(7 + 1)
         assert statuses(group) == {"good": "ready", "silent": "failed"}
-        assert group.states["silent"].reason == "no agreement within 7 s (connect_timeout)"
+        assert group.states["silent"].reason == (
+            "the server in this process has not agreed on a revision within 7 s (connect_timeout); if it only needs "
+            "longer, pass limits=Limits(connect_timeout=...)"
+        )
         with pytest.raises(ServerUnavailable) as caught:
             group["silent"]
         assert (caught.value.server, caught.value.status) == ("silent", "failed")
@@ -433,6 +439,267 @@ async def test_waiting_checkpoints_also_when_nothing_is_to_be_waited_for() -> No
             await group.wait_settled()
 
 
+# Restarting.
+
+
+async def test_a_process_that_hangs_is_restarted() -> None:
+    """The call under way fails at once, the next waits for another process, and other servers go on."""
+    overlook_children()
+    limits = Limits(terminate_timeout=0.1)
+    async with open_clients({"child": child(), "here": make_server()}, limits=limits) as group:
+        with trio.fail_after(ENOUGH):
+            await group.wait_ready()
+            pid = await group.call_tool("child_pid", returns=int)
+            client, other = group["child"], group["here"]
+            begun = trio.Event()
+
+            async def wait() -> None:
+                with pytest.raises(trio.ClosedResourceError):
+                    await group.call_tool("child_wait", on_progress=lambda _: begun.set())
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait)
+                await begun.wait()
+                os.kill(pid, signal.SIGSTOP)
+                group.restart("child")
+                assert statuses(group) == {"child": "connecting", "here": "ready"}
+                with pytest.raises(ServerUnavailable, match="the server 'child' is not ready: connecting"):
+                    group["child"]
+            assert await group.wait_ready("child") == ["child"]
+            assert await group.call_tool("child_pid", returns=int) != pid
+            assert group["child"] is not client
+            assert group["here"] is other
+            with pytest.raises(trio.ClosedResourceError):
+                await client.call_tool("pid")
+    assert not has_children()
+
+
+async def fail(group: ClientGroup) -> None:
+    with pytest.raises(ServerUnavailable):
+        await group.wait_ready()
+
+
+async def connect_in_vain(group: ClientGroup) -> None:
+    del group
+    await trio.testing.wait_all_tasks_blocked()
+
+
+async def close(group: ClientGroup) -> None:
+    await group.wait_ready()
+    await group["odd"].aclose()
+    while group.states["odd"].status == "ready":
+        await anext(group.changes())
+
+
+async def close_now(group: ClientGroup) -> None:
+    await group.wait_ready()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(group["odd"].aclose)
+
+
+async def get_ready(group: ClientGroup) -> None:
+    await group.wait_ready()
+
+
+async def begin(group: ClientGroup) -> None:
+    del group
+
+
+good_server = make_server()
+
+
+async def serve_well(channel: Channel) -> None:
+    await good_server.serve_channel(channel)
+
+
+@pytest.mark.parametrize(
+    ("serve", "before", "status"),
+    [
+        (hang_up, fail, "failed"),
+        (crash, fail, "failed"),
+        (be_silent, connect_in_vain, "connecting"),
+        (serve_well, close, "closed"),
+        (serve_well, close_now, "closed"),
+        (serve_well, get_ready, "ready"),
+        (None, begin, "connecting"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 3])
+async def test_whatever_a_server_is_it_can_be_restarted(
+    serve: Callable[[Channel], Awaitable[object]] | None,
+    before: Callable[[ClientGroup], Awaitable[None]],
+    status: str,
+    times: int,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """And is opened once, however often that is said before the old client is closed."""
+    del autojump_clock
+    attempts = 0 if serve is None else 2 if serve is hang_up else 1  # see `Connector.survives_probe`
+    serves = [serve_well if serve is None else serve] * attempts + [serve_well]
+    living = trio.lowlevel.current_statistics().tasks_living
+    began = trio.current_time()
+    async with open_clients({"odd": Odd(*serves)}) as group:
+        await before(group)
+        assert statuses(group) == {"odd": status}
+        for _ in range(times):
+            group.restart("odd")
+        assert statuses(group) == {"odd": "connecting"}
+        await group.wait_ready()
+        assert await text_of(group, "odd_hello") == "hello from here"
+        assert (group.states["odd"].attempts, group.states["odd"].reason) == (0, None)
+    assert trio.current_time() - began == (Limits().goodbye_timeout if serve is be_silent else 0)
+    assert statuses(group) == {"odd": "closed"}
+    assert trio.lowlevel.current_statistics().tasks_living == living
+
+
+async def test_a_server_that_is_lost_is_restarted_without_the_pause_of_its_policy() -> None:
+    """For whoever knows that it can be reached again."""
+    async with open_clients({"child": child(restart=RestartPolicy(first_delay=10_000))}) as group:
+        with trio.fail_after(ENOUGH):
+            await group.wait_ready()
+            os.kill(await group.call_tool("child_pid", returns=int), signal.SIGKILL)
+            while group.states["child"].status != "lost":
+                await anext(group.changes())
+            group.restart("child")
+            await group.wait_ready()
+            assert isinstance(await group.call_tool("child_pid", returns=int), int)
+
+
+@pytest.mark.parametrize("order", range(8))
+async def test_a_restart_begins_the_policy_anew(order: int, autojump_clock: trio.testing.MockClock) -> None:
+    """Also in the very step in which the pause between two attempts is over."""
+    del autojump_clock
+    policy = RestartPolicy(max_restarts=1, first_delay=3.0, max_delay=3.0)
+    flaky = Odd(*[hang_up] * 3, *[serve_well] * 2)
+    with ordered_by(order):
+        async with open_clients({"flaky": flaky}, retry=policy) as group:
+            changes = group.changes()
+            assert (await anext(changes)).attempts == 1
+            await trio.sleep(3.0)
+            if group.states["flaky"].attempts == 1:
+                group.restart("flaky")
+                assert group.states["flaky"].attempts == 0
+            with trio.fail_after(ENOUGH):
+                while group.states["flaky"].status != "ready":
+                    if (await anext(changes)).status == "failed":
+                        group.restart("flaky")
+            assert await text_of(group, "flaky_hello") == "hello from here"
+
+
+@pytest.mark.parametrize("order", range(4))
+async def test_a_server_can_be_restarted_at_any_step(order: int, autojump_clock: trio.testing.MockClock) -> None:
+    """Of connecting, of a call, of a restart; it takes no time, and leaves nothing."""
+    del autojump_clock
+    living = trio.lowlevel.current_statistics().tasks_living
+    step, is_over = 0, False
+    with ordered_by(order):
+        while not is_over:
+            step += 1
+            restarted: list[str] = []
+            async with open_clients({"a": make_server()}) as group:
+
+                def restart() -> None:
+                    restarted.append("a")  # noqa: B023 - called in this turn alone
+                    group.restart("a")
+
+                with after_steps(step, restart):
+                    while not restarted:
+                        try:
+                            await group.wait_ready()
+                            await text_of(group, "a_hello")
+                            is_over = not restarted
+                            break
+                        except (trio.ClosedResourceError, ServerUnavailable):
+                            assert restarted
+                await group.wait_ready()
+                assert await text_of(group, "a_hello") == "hello from here"
+            assert trio.current_time() == 0
+            assert trio.lowlevel.current_statistics().tasks_living == living
+    assert step > 8
+
+
+async def test_a_server_that_does_not_end_is_restarted_within_bounds(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Those of an end; and a group that is left meanwhile has no more time than for any other."""
+    del autojump_clock
+
+    async def stay(channel: Channel) -> None:
+        await serve_well(channel)
+        await trio.sleep_forever()
+
+    limits = Limits(goodbye_timeout=1, drain_timeout=2, lifespan_timeout=3, terminate_timeout=4)
+    async with open_clients({"stays": Odd(stay, stay)}, limits=limits) as group:
+        await group.wait_ready()
+        began = trio.current_time()
+        for _ in range(3):
+            group.restart("stays")
+            with trio.move_on_after(2):
+                await group.wait_ready()
+        await group.wait_ready()
+        assert trio.current_time() - began == pytest.approx(1 + 2 + 3 + 2 * 4)
+        assert await text_of(group, "stays_hello") == "hello from here"
+        group.restart("stays")
+        await trio.sleep(5)
+        began = trio.current_time()
+    assert trio.current_time() - began == pytest.approx(1 + 2 + 3 + 2 * 4 - 5)
+
+
+async def test_restarting_and_leaving_at_once_takes_no_time(autojump_clock: trio.testing.MockClock) -> None:
+    """Not even for a callback that hangs."""
+    del autojump_clock
+    called = trio.Event()
+
+    async def hang(server: str) -> None:
+        assert server == "a"
+        called.set()
+        await trio.sleep_forever()
+
+    server = make_server()
+    began = trio.current_time()
+    async with open_clients({"a": server}, on_tools_list_changed=hang) as group:
+        await group.wait_ready()
+        await trio.testing.wait_all_tasks_blocked()  # the client has subscribed
+        server.list_changed("tools")
+        with trio.fail_after(ENOUGH):
+            await called.wait()
+        group.restart("a")
+    assert trio.current_time() == began
+
+
+async def test_listeners_are_told_to_fetch_anew_what_was_restarted() -> None:
+    """It may have changed meanwhile."""
+    with trio.fail_after(ENOUGH):
+        async with open_clients({"a": make_server()}) as group:
+            await group.wait_ready()
+            async with group.listen(tools_list_changed=True) as events:
+                group.restart("a")
+                event = await anext(events)
+    assert (event.server, event.change) == ("a", Resynced("the server has become ready"))
+
+
+async def test_what_cannot_be_restarted() -> None:
+    """A server that is not there, one that is disabled, a channel that was used, and any once the block is left."""
+    ours, theirs = memory_channel_pair()
+    servers = {"given": ours, "off": {"disabled": True}}
+    with trio.fail_after(ENOUGH):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(make_server().serve_channel, theirs)
+            async with open_clients(servers) as group:
+                with pytest.raises(KeyError, match="there is no server 'c' in this group: given, off"):
+                    group.restart("c")
+                with pytest.raises(ServerUnavailable, match=r"^the server 'off' is not ready: disabled$"):
+                    group.restart("off")
+                await group.wait_ready("given")
+                group.restart("given")
+                await group.wait_settled()
+                assert group.states["given"].status == "failed"
+                assert group.states["given"].reason == "the channel to the server in this process was closed"
+            with pytest.raises(ServerUnavailable, match=r"^the server 'given' is not ready: closed$"):
+                group.restart("given")
+            assert statuses(group) == {"given": "failed", "off": "disabled"}
+
+
 # Leaving.
 
 
@@ -555,21 +822,38 @@ async def test_a_given_channel_is_a_target_too() -> None:
                 assert await text_of(group, "given_hello") == "hello from here"
 
 
+async def test_a_given_channel_is_closed_however_soon_the_group_is_left() -> None:
+    """Its task has not had a step then."""
+    ours, theirs = memory_channel_pair()
+    with pytest.raises(KeyError):
+        async with open_clients({"given": ours}):
+            raise KeyError
+    with pytest.raises(trio.EndOfChannel):
+        await theirs.receive()
+
+
+@pytest.mark.parametrize("passes", range(4))
+async def test_leaving_before_or_while_a_server_is_opened_again_takes_no_time(
+    passes: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The pause between two attempts is over when the group is left."""
+    del autojump_clock
+    began = -1.0
+    policy = RestartPolicy(max_restarts=1, first_delay=3.0, max_delay=3.0)
+    with pytest.raises(KeyError):
+        async with open_clients({"fails": Odd(hang_up, be_silent)}, retry=policy) as group:
+            async for state in group.changes():
+                if state.attempts:
+                    break
+            await trio.sleep(3.0 if passes else 0)
+            for _ in range(passes):
+                await trio.lowlevel.checkpoint()
+            began = trio.current_time()
+            raise KeyError
+    assert trio.current_time() == began
+
+
 # Cancelled anywhere.
-
-
-class CancelAtStep(trio.abc.Instrument):
-    """Cancels a scope after so many steps of whatever tasks."""
-
-    def __init__(self, scope: trio.CancelScope, step: int) -> None:
-        self._scope = scope
-        self._left = step
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        del task
-        self._left -= 1
-        if self._left == 0:
-            self._scope.cancel()
 
 
 async def use_a_group(servers: dict[str, Any]) -> None:
@@ -586,13 +870,8 @@ async def test_a_group_can_be_cancelled_at_any_step(first: int) -> None:
     servers = {"a": make_server("a"), "b": make_server("b")}
     before = trio.lowlevel.current_statistics().tasks_living
     for step in range(first, 1_000, 7):
-        with trio.fail_after(ENOUGH), trio.CancelScope() as scope:
-            instrument = CancelAtStep(scope, step)
-            trio.lowlevel.add_instrument(instrument)
-            try:
-                await use_a_group(servers)
-            finally:
-                trio.lowlevel.remove_instrument(instrument)
+        with trio.fail_after(ENOUGH), cancelled_after_steps(step) as scope:
+            await use_a_group(servers)
         if not scope.cancelled_caught:
             break  # it was over by then
     else:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from costs import costs_of
 from inside_client import read_config
+from inside_parsers import _Pairs
 
 from trio_mcp import (
     ConfigError,
@@ -177,6 +179,29 @@ async def test_a_file_that_is_no_configuration(tmp_path: Path, text: str, proble
     path = tmp_path / "mcp.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert await problems_of(str(path)) == (problem,)
+
+
+async def test_a_hundred_thousand_problems_are_told_in_part(tmp_path: Path) -> None:
+    """A megabyte of them, each with the long name of its server, would have been gigabytes of text."""
+    path = tmp_path / "mcp.json"
+    wrong = {"command": "x", "args": [1] * 100_000}
+    path.write_text(json.dumps({"mcpServers": {"n" * 500_000: wrong}}), encoding="utf-8")
+    told = await problems_of(str(path))
+    assert len(told) == 101
+    assert told[-1] == "and 99900 more"
+    assert all(len(each) < 400 for each in told)
+
+
+def test_names_that_are_there_many_times_take_their_number() -> None:
+    """Each was looked for among all the others: a megabyte took minutes."""
+
+    def pairs(number: int) -> list[tuple[str, Any]]:
+        return [(f"a{each % (number - 1)}", 1) for each in range(number)]
+
+    assert getattr(_Pairs.checked(pairs(10)), "twice", None) == ("a0",)
+    small, large = pairs(2_000), pairs(16_000)
+    once, more = costs_of(lambda: _Pairs.checked(small), lambda: _Pairs.checked(large))
+    assert more < 24 * once
 
 
 async def test_a_file_that_is_not_there(tmp_path: Path) -> None:

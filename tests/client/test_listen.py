@@ -778,6 +778,38 @@ async def test_a_listener_that_comes_while_another_leaves_is_subscribed(
 
 
 @OLD_REVISIONS
+async def test_a_listener_that_comes_in_the_pass_in_which_another_leaves_is_subscribed(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Trio runs the tasks of a pass in any order, so it is tried several times."""
+    server = ScriptedServer(revision)
+    async with open_scripted(server) as client:
+        for _ in range(16):
+            async with trio.open_nursery() as nursery:
+                left, entered = trio.Event(), trio.Event()
+
+                async def leave(left: trio.Event = left) -> None:
+                    async with client.listen(resources=["a:b"]):
+                        await left.wait()
+
+                async def come(left: trio.Event = left, entered: trio.Event = entered) -> None:
+                    await left.wait()
+                    async with client.listen(resources=["a:b"]):
+                        entered.set()
+                        await trio.sleep_forever()
+
+                nursery.start_soon(leave)
+                nursery.start_soon(come)
+                await settle()
+                left.set()
+                await settle()
+                assert entered.is_set()
+                said = [m["method"] for m in server.sent if m["method"].startswith("resources/")]
+                assert said[-1] == "resources/subscribe"
+                nursery.cancel_scope.cancel()
+
+
+@OLD_REVISIONS
 @pytest.mark.parametrize("is_written", [False, True])
 async def test_a_listener_cancelled_before_it_was_subscribed_leaves_the_next_one_to_subscribe(
     is_written: bool, revision: str, autojump_clock: trio.testing.MockClock
@@ -963,6 +995,48 @@ async def test_a_connection_that_is_not_restored_ends_the_iteration(
         assert isinstance(await events.__anext__(), Resynced)
         with pytest.raises(ConnectionLost):
             await events.__anext__()
+
+
+async def test_a_connection_that_has_lasted_is_restored_however_often(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """`RestartPolicy.lasting`: only those in a row that do not last are counted."""
+    server = ScriptedServer()
+    async with open_scripted(server) as client:
+        for restarts in range(1, 10):
+            await trio.sleep(100)
+            server.lose()
+            await trio.sleep(2)
+            assert server.connections == 1 + restarts
+        assert await client.request("x/y") == {}
+
+
+async def test_a_server_that_is_started_a_second_time_has_no_more_time_to_begin(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """`Limits.connect_timeout` is for being connected."""
+    server = ScriptedServer(LEGACY[-1])
+    server.survives_probe, server.restart = True, None
+    asked: list[str] = []
+
+    def reply(message: dict[str, Any]) -> object:
+        asked.append(message["method"])
+        return None
+
+    server._reply = reply  # type: ignore[method-assign]
+    server.channel.reply = reply
+
+    async def fall_over() -> None:
+        await trio.sleep(6)
+        server.lose()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fall_over)
+        with pytest.raises(ConnectionLost, match="connect_timeout"):
+            async with open_scripted(server, limits=Limits(connect_timeout=10, discover_timeout=9)):
+                raise AssertionError
+    assert trio.current_time() == 10
+    assert (asked, server.connections) == (["initialize"] * 2, 2)
 
 
 async def test_a_subscription_that_fails_is_made_again_after_a_growing_pause(

@@ -11,7 +11,7 @@ import trio.testing
 from scripted import LEGACY, MODERN, NO_ANSWER, ScriptedServer, note, open_scripted, settle, the_end
 from wires import refusal
 
-from trio_mcp import Limits, LocalProtocolError, Revision
+from trio_mcp import Limits, LocalProtocolError, Revision, Server, open_client
 from trio_mcp.types import LoggingMessageNotificationParams
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision))
@@ -124,6 +124,30 @@ async def test_without_callbacks_nothing_is_asked_for(
     async with open_scripted(server, on_resource_updated=print) as client:
         await client.request("x/anything")
     assert server.requests("subscriptions/listen") == []
+
+
+@REVISIONS
+async def test_resources_are_called_for_while_they_are_listened_to(revision: str) -> None:
+    """The callback alone names none to subscribe to. Nobody has to iterate over the events."""
+    server: Server[None] = Server("scores")
+
+    @server.resource("score://today")
+    async def today() -> str:
+        return "0:0"
+
+    heard: list[str] = []
+
+    async def change() -> list[str]:
+        await server.resource_updated("score://today")
+        await trio.testing.wait_all_tasks_blocked()
+        return heard
+
+    async with open_client(server, revision=revision, on_resource_updated=heard.append) as client:
+        assert await change() == []
+        async with client.listen(resources=["score://today"], max_events=1):
+            await change()
+            assert await change() == ["score://today"] * 2
+        assert await change() == ["score://today"] * 2
 
 
 async def test_changes_for_a_listener_are_not_the_callbacks(autojump_clock: trio.testing.MockClock) -> None:

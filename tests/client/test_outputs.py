@@ -370,6 +370,38 @@ async def test_what_is_not_of_the_type_is_refused(
 
 
 @REVISIONS
+async def test_a_tool_that_returns_nothing_is_read_as_that(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Ours sends no content, others an empty text; what fails is raised, and what has a text is not nothing."""
+    server = Server("gates")
+
+    @server.tool
+    async def shut(gate: str) -> None:
+        if gate != "north":
+            raise ToolError(f"there is no gate {gate}")
+
+    async with open_client(server, revision=revision) as client:
+        await client.call_tool("shut", {"gate": "north"}, returns=type(None))
+        assert await client.call_tool("shut", {"gate": "north"}, returns=int | None) is None
+        with pytest.raises(ToolError, match="there is no gate south"):
+            await client.call_tool("shut", {"gate": "south"}, returns=type(None))
+    tools = Tools(content=[{"type": "text", "text": ""}])
+    async with open_scripted(ScriptedServer(revision, tools)) as client:
+        await client.call_tool("t", returns=type(None))
+        assert await client.call_tool("t", returns=str | None) == ""
+        with pytest.raises(RemoteProtocolError) as refused:
+            await client.call_tool("t", returns=int)
+        assert (
+            str(refused.value) == 'tool t: the result is not of the type `returns`: expected an integer, got ""'
+        )
+        tools.result = {"content": [{"type": "text", "text": "shut"}]}
+        with pytest.raises(RemoteProtocolError) as refused:
+            await client.call_tool("t", returns=type(None))
+        assert str(refused.value) == 'tool t: the result is not of the type `returns`: expected null, got "shut"'
+
+
+@REVISIONS
 @pytest.mark.parametrize(
     ("texts", "says"), [(["no ink"], "^no ink$"), (["a", "b"], "^a\n    b$"), ([], "failed without a message")]
 )

@@ -394,7 +394,7 @@ async def test_a_mode_that_is_not_declared_is_refused(
 
 @pytest.mark.parametrize("modes", ["form", (), ("form", "telepathy")])
 async def test_modes_that_do_not_exist_are_refused(modes: Any) -> None:
-    with pytest.raises(ValueError, match="elicit_modes must be"):
+    with pytest.raises(ValueError, match=r"^elicit_modes (must be|takes) "):
         async with open_client(ScriptedServer(MODERN), on_elicit=lambda _: "cancel", elicit_modes=modes):
             pass
 

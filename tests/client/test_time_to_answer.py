@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -106,6 +107,18 @@ async def test_a_server_is_sent_a_request_timeout_that_cannot_stand_still(
     assert [call["params"].get("_meta", {}).get("trio-mcp/timeoutMs") for call in calls] == told
 
 
+async def test_a_server_is_granted_no_less_time_than_its_caller_has(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """In whole milliseconds: the part of one that is left over would end the handler before the caller gives up."""
+    tape = Tape()
+    async with open_client(asking_server(0, 0), on_frame=tape) as client:
+        with trio.fail_after(2.0001), suppress(RequestError):
+            await client.call_tool("work")
+    (call,) = [message for message in tape.sent if message.get("method") == "tools/call"]
+    assert call["params"]["_meta"]["trio-mcp/timeoutMs"] == 2_001
+
+
 @LEGACY_LINES
 async def test_a_stopped_deadline_of_the_callers_own_is_none(
     binding: str, revision: str, autojump_clock: trio.testing.MockClock
@@ -167,3 +180,75 @@ async def test_a_clock_goes_on_when_the_call_that_was_asked_about_is_over(
                 assert trio.current_time() == 31
                 await client.request("x/second")
         assert trio.current_time() == 31 + 3
+
+
+@pytest.mark.parametrize("scope", ["request_timeout", "fail_after_silence"])
+async def test_of_two_questions_the_last_answer_lets_the_time_go_on(
+    scope: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """As long as one of them is open, the person is the one who is waited for."""
+    channel = ScriptedServer(Revision.V2025_11_25, {"x/work": lambda _: None})
+    times = iter((10, 50))
+
+    async def think(_: object) -> str:
+        await trio.sleep(next(times))
+        return "done"
+
+    is_silence = scope == "fail_after_silence"
+    options: dict[str, Any] = {"on_sample": think, **({} if is_silence else {"request_timeout": 5})}
+    params: dict[str, Any] = {"messages": [], "maxTokens": 1}
+    async with open_client(channel, revision="2025-11-25", **options) as client, trio.open_nursery() as nursery:
+
+        async def ask_twice() -> None:
+            for id in ("first", "second"):
+                await trio.sleep(1)
+                nursery.start_soon(partial(channel.ask, "sampling/createMessage", params, id=id))
+
+        nursery.start_soon(ask_twice)
+        with (
+            pytest.raises(trio.TooSlowError),
+            fail_after_silence(4, at_most=1_000) if is_silence else nullcontext(),
+        ):
+            await client.request("x/work")
+        assert trio.current_time() == 52 + 4, "asked at 1 and 2, answered at 11 and 52"
+
+
+async def test_progress_does_not_start_the_time_while_the_user_is_asked(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A server may report that it waits."""
+    channel = ScriptedServer(Revision.V2025_11_25, {"x/work": lambda _: None})
+    params: dict[str, Any] = {"messages": [], "maxTokens": 1}
+    async with open_client(channel, revision="2025-11-25", on_sample=think) as client:
+
+        async def ask_and_report() -> None:
+            await trio.sleep(1)
+            channel.say({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": params})
+            await trio.sleep(1)
+            token = channel.requests("x/work")[0]["params"]["_meta"]["progressToken"]
+            channel.tell("notifications/progress", progressToken=token, progress=1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask_and_report)
+            with pytest.raises(trio.TooSlowError), fail_after_silence(3, at_most=1_000):
+                await client.request("x/work")
+        assert trio.current_time() == 1 + 50 + 3
+
+
+async def test_progress_is_a_sign_of_life_for_every_scope_around_the_call(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Not for the innermost one alone."""
+    server: Server[None] = Server("slow")
+
+    @server.tool
+    async def work(ctx: Context[Any]) -> str:
+        for step in range(4):
+            await trio.sleep(2)
+            await ctx.report_progress(step + 1)
+        return "done"
+
+    async with open_client(server) as client:
+        with fail_after_silence(3, at_most=1_000), fail_after_silence(2.5, at_most=500):
+            assert (await client.call_tool("work")).text == "done"
+        assert trio.current_time() == 8

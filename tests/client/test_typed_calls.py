@@ -14,7 +14,7 @@ from inside_peer import Peer
 from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
 from wires import refusal
 
-from trio_mcp import RemoteProtocolError, RequestError, Revision, open_client
+from trio_mcp import Limits, RemoteProtocolError, RequestError, Revision, Server, open_client
 from trio_mcp.types import (
     LoggingMessageNotificationParams,
     Prompt,
@@ -83,12 +83,15 @@ async def test_a_prompt_is_got(revision: Revision) -> None:
         (Prompt(name="p", title="P"), {"type": "ref/prompt", "name": "p"}),
         (ResourceTemplateReference(uri="a:{b}"), {"type": "ref/resource", "uri": "a:{b}"}),
         (ResourceTemplate(name="t", uri_template="a:{b}"), {"type": "ref/resource", "uri": "a:{b}"}),
+        ("review", {"type": "ref/prompt", "name": "review"}),
+        ("books://one", {"type": "ref/resource", "uri": "books://one"}),
+        ("a:{b}", {"type": "ref/resource", "uri": "a:{b}"}),
     ],
-    ids=["prompt reference", "prompt", "template reference", "template"],
+    ids=["prompt reference", "prompt", "template reference", "template", "name", "uri", "uri template"],
 )
 async def test_an_argument_is_completed(
     revision: Revision,
-    ref: PromptReference | Prompt | ResourceTemplateReference | ResourceTemplate,
+    ref: str | PromptReference | Prompt | ResourceTemplateReference | ResourceTemplate,
     wire: dict[str, Any],
 ) -> None:
     """Every revision, server/utilities/completion; the context since 2025-06-18."""
@@ -152,6 +155,76 @@ async def test_log_messages_of_a_severity_are_asked_for(revision: Revision) -> N
         server.tell("notifications/message", level="what", data="not read")
         await trio.testing.wait_all_tasks_blocked()
     assert [message.data for message in heard] == ["ouch"]
+
+
+@REVISIONS
+async def test_who_wants_the_log_asks_for_it(revision: Revision) -> None:
+    """By `on_log` alone, of servers that declare one; at another severity by `log_level`."""
+    for options, level in (({"on_log": print}, "info"), ({"log_level": "error"}, "error")):
+        server = ScriptedServer(revision, {"logging/setLevel": {}, "x/y": {}}, capabilities={"logging": {}})
+        async with open_client(server, revision=revision, **options) as client:  # type: ignore[arg-type,misc,unused-ignore] # pyright: ignore[reportArgumentType]
+            await client.request("x/y")
+        assert asked_levels(server) == [level]
+    for quiet in ({}, {"on_log": print, "log_level": None}):
+        server = ScriptedServer(revision, {"logging/setLevel": {}, "x/y": {}}, capabilities={"logging": {}})
+        async with open_client(server, revision=revision, **quiet) as client:  # type: ignore[arg-type,misc,unused-ignore] # pyright: ignore[reportArgumentType]
+            await client.request("x/y")
+        assert asked_levels(server) == []
+    server = ScriptedServer(revision, {"x/y": {}}, capabilities={"tools": {}})
+    async with open_client(server, revision=revision, on_log=print) as client:
+        await client.request("x/y")
+    assert asked_levels(server) == []
+
+
+def asked_levels(server: ScriptedServer) -> list[str]:
+    """Return the levels of log messages that a client has asked for, by requests of their own or in others."""
+    if server.revision.is_modern:
+        metas = [message["params"]["_meta"] for message in server.requests("x/y")]
+        return [meta[LOG_LEVEL] for meta in metas if LOG_LEVEL in meta]
+    return [message["params"]["level"] for message in server.requests("logging/setLevel")]
+
+
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+async def test_a_server_that_refuses_its_log_works_without(revision: Revision, autojump_clock: Any) -> None:
+    """Nobody has asked for it by a call; and one that does not answer holds up nobody for long."""
+    del autojump_clock
+    silence: dict[str, Any] = {"logging/setLevel": be_silent}
+    nonsense: dict[str, Any] = {"logging/setLevel": answer_with_a_number}
+    for answer in ({}, nonsense, silence):
+        server = ScriptedServer(revision, {"x/y": {}, **answer}, capabilities={"logging": {}})
+        began = trio.current_time()
+        async with open_client(server, revision=revision, on_log=print) as client:
+            assert trio.current_time() - began == (Limits().discover_timeout if answer is silence else 0)
+            await client.request("x/y")
+
+
+def answer_with_a_number(message: dict[str, Any]) -> dict[str, Any]:
+    """Answer what no request may be answered with."""
+    return {"jsonrpc": "2.0", "id": message["id"], "result": 7}
+
+
+def be_silent(message: object) -> None:
+    """Answer nothing."""
+
+
+def test_there_are_no_such_levels() -> None:
+    """One sentence, before anything is sent."""
+    with pytest.raises(ValueError, match="log_level") as caught:
+        open_log("loud")
+    assert str(caught.value) == (
+        "log_level must be one of debug, info, notice, warning, error, critical, alert, emergency, or None, not 'loud'"
+    )
+
+
+def open_log(level: Any) -> None:
+    async def main() -> None:
+        async with open_client(Server("x"), log_level=level):
+            raise AssertionError
+
+    trio.run(main)
 
 
 @pytest.mark.parametrize("revision", LEGACY)

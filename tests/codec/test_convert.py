@@ -11,7 +11,7 @@ import pytest
 from inside_base import LATEST, LEGACY
 from inside_wire import InvalidData, Member, from_wire, members, options_of, to_wire, wire
 
-from trio_mcp import ABSENT, LocalProtocolError, Revision, types
+from trio_mcp import LocalProtocolError, Revision, types
 
 TOOL = {"name": "add", "inputSchema": {"type": "object"}}
 V2025_03_26, V2025_06_18, V2025_11_25 = Revision.V2025_03_26, Revision.V2025_06_18, Revision.V2025_11_25
@@ -127,14 +127,14 @@ def test_a_missing_result_type_means_complete() -> None:
 
 def test_null_and_missing_differ_where_null_is_a_value() -> None:
     """2026-07-28: structured content is any JSON value."""
-    assert from_wire({"content": [], "structuredContent": None}, types.CallToolResult).structured_content is None
-    assert from_wire({"content": []}, types.CallToolResult).structured_content is ABSENT
+    assert from_wire({"content": [], "structuredContent": None}, types.CallToolResult).has_structured_content
+    assert not from_wire({"content": []}, types.CallToolResult).has_structured_content
     assert from_wire({"level": "info", "data": None}, types.LoggingMessageNotificationParams).data is None
 
 
 def test_what_peers_drop_with_every_null_is_not_missed() -> None:
     """A required null is left out by peers that leave out every null: `data` of a log message, `ttl` of a task."""
-    assert from_wire({"level": "info"}, types.LoggingMessageNotificationParams).data is ABSENT
+    assert from_wire({"level": "info"}, types.LoggingMessageNotificationParams).data is None
     task = {"taskId": "t", "status": "working", "createdAt": "2025-11-25", "lastUpdatedAt": "2025-11-25"}
     assert from_wire(task, types.Task).ttl is None
 

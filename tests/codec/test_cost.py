@@ -25,7 +25,7 @@ def taken_by(decode: Decode, data: bytes) -> int:
     """Return what the decoded values take, in bytes."""
     decode(data)  # what is made once and kept is made now
     was_enabled = gc.isenabled()
-    gc.freeze()  # what there is besides need not be looked at: that would take a second in a process of many tests
+    gc.freeze()  # what there is besides need not be looked at, now and later, as in `conftest.py`
     gc.collect()  # empties the lists of objects that are used again
     gc.disable()
     tracemalloc.start()
@@ -35,7 +35,6 @@ def taken_by(decode: Decode, data: bytes) -> int:
         after = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-        gc.unfreeze()
         if was_enabled:
             gc.enable()
     del value

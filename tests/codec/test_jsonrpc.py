@@ -203,7 +203,7 @@ def test_every_object_is_a_message_or_says_what_is_wrong(value: dict[str, Any]) 
 def test_an_invalid_request_has_its_code() -> None:
     """JSON-RPC 2.0, section 5.1."""
     error = invalid_request("id is odd")
-    assert (error.code, error.message, error.data) == (INVALID_REQUEST, "invalid request: id is odd", ABSENT)
+    assert (error.code, error.message, error.data) == (INVALID_REQUEST, "invalid request: id is odd", None)
 
 
 # Out and in again.
@@ -234,7 +234,7 @@ def test_responses_come_back(id: RequestId, result: dict[str, Any]) -> None:
 
 @given(st.none() | IDS, st.integers(), METHODS, st.just(ABSENT) | st.none() | OBJECTS)
 def test_errors_come_back(id: RequestId | None, code: int, text: str, data: object) -> None:
-    """`data` that is null is not `data` that is missing."""
+    """`data` that is null is as good as `data` that is missing."""
     error = RequestError(code, text, data)
     assert facts(read(encode_error(id, error))) == facts(ErrorResponse(id, error))
 

@@ -11,7 +11,7 @@ import pytest
 from costs import costs_of
 from hypothesis import given
 from hypothesis import strategies as st
-from inside_wire import QUOTES, beside_strings, decode, stdlib_decode
+from inside_wire import QUOTES, beside_strings, decode, stdlib_decode, without_middle
 
 SIZE: Final = 100_000
 BOUND: Final = 64
@@ -126,3 +126,34 @@ def test_what_is_in_the_first_strings_is_passed_over_and_nothing_else(texts: lis
     """Most of a long text is in a few strings, and what is in them is neither a number nor a container."""
     data = json.dumps([*texts, "x" * 1024], ensure_ascii=is_ascii).encode()
     assert beside_strings(data) == passed_over(data)
+
+
+@given(
+    st.lists(st.text(st.sampled_from('ab"\\\n{}[]:,é😀 e1'), max_size=100) | st.just([1e300] * 9), max_size=20),
+    st.text(st.sampled_from('ab:,"\\'), max_size=3),
+    st.integers(0, 20),
+    st.booleans(),
+)
+def test_the_string_in_the_middle_is_emptied_and_nothing_else(
+    others: list[str | list[float]], beginning: str, at: int, is_named: bool
+) -> None:
+    """Whatever is around it, and however it begins: numbers are kept."""
+    long = beginning + "x, 1e300" * 1_000
+    items: list[object] = [*others]
+    items.insert(at, {beginning: long} if is_named else long)
+    text = json.dumps(items, ensure_ascii=False)
+    rest = without_middle(text.encode())
+    if not any(sign in beginning for sign in '"\\'):
+        assert beginning[:1] in (":", ",") or len(rest) < len(text) // 2
+    left = json.loads(rest)
+    emptied = {beginning: ""} if is_named else ""
+    place = min(at, len(others))
+    assert left == items or left == [*items[:place], emptied, *items[place + 1 :]]
+
+
+@pytest.mark.parametrize("around", [b'"a"', b'"a:"', rb'"a\""', rb'"\\"', b'""'])
+def test_numbers_between_two_strings_are_not_taken_for_a_string(around: bytes) -> None:
+    text = b"{" + around + b":[" + b",".join([b"1e300"] * 1_000) + b'],"b":0}'
+    assert without_middle(text) == text
+    text = b"[" + around + b", " + b" ,".join([b"1e300"] * 1_000) + b',"b"]'
+    assert without_middle(text) == text

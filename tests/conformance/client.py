@@ -26,6 +26,8 @@ from trio_mcp import (
     OAuth,
     PrivateKeyJwt,
     Revision,
+    SkillApproval,
+    SkillChanged,
     WorkloadIdentity,
     open_client,
 )
@@ -125,6 +127,22 @@ async def use_a_protected_server(client: Client, _context: Context) -> None:
     await client.call_tool("test-tool", {})
 
 
+async def list_skills(client: Client, _context: Context) -> None:
+    """Only list the skills, and approve them: nothing of them is read."""
+    for skill in await client.list_skills():
+        SkillApproval.of("the suite", skill)
+
+
+async def load_a_skill(client: Client, _context: Context) -> None:
+    """Load a skill, and read what it refers to. That must not come to pass: SKILL.md is not what was listed."""
+    (skill,) = await client.list_skills()
+    try:
+        loaded = await client.load_skill(skill)
+    except SkillChanged:
+        return
+    await client.read_skill_file(loaded.skill, "references/FORMS.md")
+
+
 def _visit(url: str) -> str | None:
     """Open a page as a browser would, and return where it sends the browser."""
     parts = urlsplit(url)
@@ -207,6 +225,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     ),
     "json-schema-ref-no-deref": Scenario(list_tools),
     "json-schema-2020-12-preservation": Scenario(give_a_schema_back),
+    "sep-2640-client-no-prefetch": Scenario(list_skills),
+    "sep-2640-client-verify-digest": Scenario(load_a_skill),
+    "sep-2640-client-verify-size": Scenario(load_a_skill),
+    "sep-2640-client-verify-frontmatter": Scenario(load_a_skill),
     "auth/client-credentials-jwt": Scenario(use_a_protected_server, auth=a_program_with_a_key),
     "auth/client-credentials-basic": Scenario(use_a_protected_server, auth=a_program_with_a_secret),
     "auth/enterprise-managed-authorization": Scenario(use_a_protected_server, auth=an_employee),

@@ -1,4 +1,4 @@
-"""Play every scenario of the official conformance suite, one at a time: ``python tests/conformance/run.py``.
+"""Play every scenario of the official conformance suite, one for each core at a time: ``python tests/conformance/run.py``.
 
 The score is printed, for each leg and in total, and compared with ``baseline.toml``; what passed before and does not
 now makes this fail.
@@ -7,11 +7,14 @@ now makes this fail.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -22,8 +25,8 @@ from suite import ServerProblemError, list_runs, open_server, play_client, play_
 
 BASELINE: Final = Path(__file__).with_name("baseline.toml")
 
-NOT_YET: Final[Sequence[str]] = ()
-"""What we cannot pass yet, and so is not run: patterns of runs."""
+NOT_YET: Final[Sequence[str]] = ("server/*/tasks-status-notifications",)
+"""What cannot be passed yet, and so is not run: patterns of runs. This one the suite itself always skips."""
 
 OUTPUT_LINES: Final = 30
 """How much is shown of what both sides said in a run that did not pass."""
@@ -34,29 +37,36 @@ def matches(run: Run, patterns: Iterable[str]) -> bool:
     return any(fnmatch(str(run), pattern) for pattern in patterns)
 
 
-def play(runs: Iterable[Run], http: str, *, through_proxy: bool) -> Generator[Result]:
-    """Play the runs one after another; each leg has a server of its own, over a host for HTTP."""
+def play(runs: Iterable[Run], http: str, *, through_proxy: bool) -> list[Result]:
+    """Play the runs one after another, and show them; each leg has a server of its own, over a host for HTTP."""
+    results: list[Result] = []
     for leg, of_leg in groupby(runs, key=lambda run: run.leg):
         if leg.startswith("client"):
-            yield from map(play_client, of_leg)
+            results += (play_one(partial(play_client, run)) for run in of_leg)
         else:
             with open_server(http, through_proxy=through_proxy) as (url, log):
-                for run in of_leg:
-                    yield play_server(run, url, log)
+                results += (play_one(partial(play_server, run, url, log)) for run in of_leg)
+    return results
+
+
+def play_one(play: Callable[[], Result]) -> Result:
+    """Play a run, and print what has become of it."""
+    began = time.monotonic()
+    result = play()
+    show(result, time.monotonic() - began)
+    return result
 
 
 def show(result: Result, seconds: float) -> None:
-    """Print what has become of a run."""
+    """Print what has become of a run: all of it at once, for others print too."""
     passes = result.passes.total()
-    print(f"{'FAIL' if result.complaints else 'ok  '} {result.run}: {passes} passed, {seconds:.1f} s", flush=True)
-    for complaint in result.complaints:
-        print(f"     {complaint}")
+    lines = [f"{'FAIL' if result.complaints else 'ok  '} {result.run}: {passes} passed, {seconds:.1f} s"]
+    lines += (f"     {complaint}" for complaint in result.complaints)
     if result.complaints:
-        for line in result.output.splitlines()[-OUTPUT_LINES:]:
-            print(f"     | {line}")
+        lines += (f"     | {line}" for line in result.output.splitlines()[-OUTPUT_LINES:])
     else:
-        for warning in result.warnings:
-            print(f"     {warning}")
+        lines += (f"     {warning}" for warning in result.warnings)
+    print("\n".join(lines) + "\n", end="", flush=True)
 
 
 def summary(results: Sequence[Result], left_out: int) -> list[str]:
@@ -100,17 +110,18 @@ def main() -> int:
     parser.add_argument("pattern", nargs="*", help="only these runs, for example 'server/2025-*/tools-*'")
     arguments = parser.parse_args()
     patterns: list[str] = arguments.pattern or ["*"]
-    began = last = time.monotonic()
+    began = time.monotonic()
     selected = [run for side in SIDES for run in list_runs(side) if matches(run, patterns)]
     runs = [run for run in selected if not matches(run, NOT_YET)]
-    results: list[Result] = []
+    cores = os.cpu_count() or 1
     try:
-        for result in play(runs, arguments.http, through_proxy=arguments.through_proxy):
-            show(result, (now := time.monotonic()) - last)
-            last = now
-            results.append(result)
+        with ThreadPoolExecutor(cores) as players:
+            shares = [runs[core::cores] for core in range(cores)]
+            play_share = partial(play, http=arguments.http, through_proxy=arguments.through_proxy)
+            results = [result for share in players.map(play_share, shares) for result in share]
     except ServerProblemError as error:
         raise SystemExit(f"conformance: {error}") from error
+    results.sort(key=lambda result: runs.index(result.run))
     print(*summary(results, len(selected) - len(runs)), f"in {time.monotonic() - began:.0f} s", sep="\n")
     baseline = read_baseline(BASELINE.read_text())
     of_selected = {run: checks for run, checks in baseline.items() if matches(run, patterns)}

@@ -24,6 +24,7 @@ from inside_wire import from_wire
 from trio_mcp import Context, Field, InputRequired, RequestError, Server, ToolError, types
 
 server = Server("conformance", version="1.0.0", page_size=None)
+server.add_skills(Path(__file__).with_name("skills"))
 
 
 def _png() -> bytes:
@@ -349,6 +350,73 @@ async def test_input_required_result_capabilities(ctx: Context) -> str | InputRe
     if not questions or questions.keys() <= ctx.input_responses.keys():
         return "Nothing is missing."
     return InputRequired(questions)
+
+
+# Tasks: the extension io.modelcontextprotocol/tasks.
+
+
+@server.tool
+async def greet(name: str) -> str:
+    """Greet somebody, at once."""
+    return f"Hello, {name}!"
+
+
+@server.tool(task="optional", poll=0.2)
+async def slow_compute(seconds: float, label: str = "") -> str:
+    """Take some time."""
+    await trio.sleep(seconds)
+    return f"computed {label} in {seconds:g} s"
+
+
+@server.tool(task="required", poll=0.2)
+async def failing_job() -> str:
+    """Fail after a second."""
+    await trio.sleep(1)
+    raise ToolError("This job intentionally fails for testing")
+
+
+@server.tool(task="optional", poll=0.2)
+async def protocol_error_job() -> str:
+    """Fail as the protocol does."""
+    await trio.sleep(0.1)
+    raise RequestError(-32603, "This job intentionally fails for testing")
+
+
+DELETE: Final = form("Delete the file?", {"confirm": {"type": "boolean"}}, "confirm")
+
+
+@server.tool(task="optional", poll=0.2)
+async def confirm_delete(filename: str, ctx: Context) -> str:
+    """Ask before it deletes."""
+    answer = await ctx.elicit(DELETE.message, DELETE.requested_schema)
+    return f"{filename}: {answer.action}"
+
+
+@server.tool(task="optional", poll=0.2)
+async def multi_input(ctx: Context) -> str:
+    """Ask two things at once."""
+    properties = {"name": {"type": "string"}, "confirm": {"type": "boolean"}}
+    names: list[str] = []
+
+    async def ask(message: str) -> None:
+        question = form(message, properties)
+        answer = await ctx.elicit(question.message, question.requested_schema)
+        names.append(str((answer.value or {}).get("name")))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, "Who is first?")
+        nursery.start_soon(ask, "Who is second?")
+    return ", ".join(sorted(names))
+
+
+@server.tool(task="required", ask_first=True, poll=0.2)
+async def test_tool_with_task(ctx: Context) -> str | InputRequired:
+    """Ask within the request, and work in a task."""
+    if (answer := accepted(ctx, "user_name")) is None:
+        return InputRequired({"user_name": NAME})
+    await ctx.begin_task()
+    await trio.sleep(0.1)
+    return f"Hello, {answer.get('name')}!"
 
 
 # Resources, prompts, completion.

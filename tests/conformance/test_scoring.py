@@ -17,6 +17,7 @@ Server scenarios (test against a server):
   - server-stateless [2026-07-28]
   - ping [2025-06-18,2025-11-25]
   - tasks-lifecycle [extension]
+  - another-one [extension]
   - auth/dpop [extension]
 """
 
@@ -152,6 +153,7 @@ def test_each_scenario_is_run_in_each_of_its_revisions_and_only_extensions_that_
         Run("server", "2025-11-25", "ping"),
         Run("server", "2026-07-28", "auth/dpop"),
         Run("server", "2026-07-28", "server-stateless"),
+        Run("server", "2026-07-28", "tasks-lifecycle"),
     ]
 
 

@@ -143,6 +143,31 @@ async def test_a_lost_server_ends_a_call_in_a_stuck_progress_callback(
     assert was_cancelled
 
 
+@pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
+async def test_leaving_after_a_loss_ends_a_progress_callback_at_once(
+    revision: Revision, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The time that a loss leaves it is that of a client that stays."""
+
+    def report(message: dict[str, Any]) -> None:
+        params = {"progressToken": message["params"]["_meta"]["progressToken"], "progress": 1}
+        channel.say({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        channel.hang_up()
+
+    stuck = Stuck()
+    channel = ScriptedServer(revision, {"tools/call": report})
+    with trio.fail_after(1_000):
+        async with trio.open_nursery() as nursery:
+            async with open_client(channel, revision=revision, limits=Limits(slow_consumer_timeout=3)) as client:
+                call = lambda: client.call_tool("x", on_progress=stuck)  # noqa: E731
+                nursery.start_soon(fails_with, ConnectionLost, call)
+                await stuck.begun.wait()
+                await trio.sleep(1)
+            await trio.testing.wait_all_tasks_blocked()
+            assert stuck.was_cancelled
+    assert trio.current_time() == 1
+
+
 @pytest.mark.parametrize("seconds", [2, 50])
 async def test_a_lost_server_does_not_take_an_answer_back(
     seconds: int, autojump_clock: trio.testing.MockClock

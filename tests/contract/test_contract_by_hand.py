@@ -153,7 +153,7 @@ async def test_the_end_of_the_connection_fails_every_pending_call_with_the_reaso
 async def test_connecting_to_a_silent_peer_fails_by_itself(autojump_clock: trio.testing.MockClock) -> None:
     """Promise 7: after discover_timeout it is asked as a legacy one, too; after connect_timeout it is nobody."""
     channel = ScriptedChannel()
-    with pytest.raises(ConnectionLost, match=r"no agreement within 30 s \(connect_timeout\)"):
+    with pytest.raises(ConnectionLost, match=r"has not agreed on a revision within 30 s \(connect_timeout\)"):
         async with open_client(channel):
             pass
     assert trio.current_time() == 30
@@ -181,7 +181,7 @@ async def test_a_server_that_must_be_modern_may_take_its_time_to_say_so(
         assert client.revision == "2026-07-28"
         assert trio.current_time() == 20
     silent = ScriptedChannel()
-    with pytest.raises(ConnectionLost, match=r"no agreement within 30 s \(connect_timeout\)"):
+    with pytest.raises(ConnectionLost, match=r"has not agreed on a revision within 30 s \(connect_timeout\)"):
         async with open_client(silent, **insisting):
             pass
     assert trio.current_time() == 50

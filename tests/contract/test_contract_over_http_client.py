@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from http_mcp import HttpCall
+from http_mcp import HttpCall, result
 from http_sessions import KINDS, SSE, HttpServer
 from tape import Tape
 
@@ -86,6 +86,29 @@ async def test_a_goodbye_does_not_overtake_its_request(
 
 
 # 2. Nothing for nothing.
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_goodbye_that_waits_is_taken_back_by_the_answer(
+    answered: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 2, over HTTP+SSE: the answer comes on the stream before the server has accepted the request."""
+    server = HttpServer(SSE)
+
+    async def accept_late(call: HttpCall) -> None:
+        await trio.sleep(2)
+        if answered:
+            await server.streams[-1].event(result(call.id))
+        await trio.sleep(1)
+        await call.answer(b"Accepted", 202, "text/plain")
+
+    server.handlers["x/hang"] = accept_late
+    async with open_client(server.parameters(), limits=Limits(goodbye_timeout=10)) as client:
+        with trio.move_on_after(1):
+            await client.request("x/hang")
+        await trio.sleep(30)
+        await client.request("x/echo")
+    assert goodbyes(server) == ([] if answered else [server.asked("x/hang")[0].id])
 
 
 @ALL

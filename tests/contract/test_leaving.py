@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import trio.testing
 from scripted_server import ScriptedServer
 from wires import ScriptedChannel
 
-from trio_mcp import Limits, Received, Revision, Server, open_client
+from trio_mcp import Limits, Received, Revision, Server, open_client, open_clients
 
 LEGACY = Revision.V2025_11_25
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -137,3 +138,27 @@ async def test_a_request_that_comes_while_a_server_is_cancelled_is_not_begun(
                 await server.serve_channel(channel)
             assert trio.current_time() == 1 + 2
     assert begun == []
+
+
+async def test_closing_once_more_does_not_cut_closing_short(autojump_clock: trio.testing.MockClock) -> None:
+    """Neither by another task, nor by leaving the block: the server here leaves its lifespan in its own time."""
+    left: list[float] = []
+
+    @asynccontextmanager
+    async def lifespan(_: Server[None]) -> AsyncGenerator[None]:
+        yield None
+        await trio.sleep(1)
+        left.append(trio.current_time())
+
+    server = Server("takes a second", lifespan=lifespan)
+    async with trio.open_nursery() as nursery:
+        async with open_client(server) as client:
+            nursery.start_soon(client.aclose)
+            nursery.start_soon(client.aclose)
+            await trio.testing.wait_all_tasks_blocked()
+        assert left == [1]
+        async with open_clients({"a": server}) as group:
+            await group.wait_ready()
+            nursery.start_soon(group["a"].aclose)
+            await trio.testing.wait_all_tasks_blocked()
+        assert left == [1, 2]

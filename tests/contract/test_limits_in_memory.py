@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -511,6 +512,46 @@ async def test_progress_that_waits_takes_no_more_memory_than_it_may(
     assert len(seen) == left + 4, "the room is free again"
 
 
+async def test_progress_that_waits_for_a_call_that_is_given_up_gives_its_room_back(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """max_notification_bytes: what nobody will handle takes none of it."""
+    channel = ScriptedChannel(modern_server())
+    limits = Limits(max_notification_bytes=500_000, slow_consumer_timeout=3)
+    seen: list[str | None] = []
+
+    async def never(_: Progress) -> None:
+        await trio.sleep_forever()
+
+    def report(times: int) -> None:
+        token = channel.sent[-1]["params"]["_meta"]["progressToken"]
+        for i in range(times):
+            params = {"progressToken": token, "progress": i, "message": "x" * 100_000}
+            channel.say({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+    async with open_client(channel, limits=limits) as client, trio.open_nursery() as nursery:
+        for _ in range(3):
+            with trio.move_on_after(1):
+                nursery.start_soon(run_when_blocked, partial(report, 4))
+                await client.request("x/slow", on_progress=never)
+        nursery.start_soon(
+            partial(client.request, "x/slow", on_progress=lambda progress: seen.append(progress.message))
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        asked = channel.sent[-1]
+        begin = trio.current_time()
+        report(4)
+        channel.say(answer(asked, {}))
+        await trio.testing.wait_all_tasks_blocked()
+        assert (len(seen), trio.current_time() - begin) == (4, 0)
+        assert client.statistics().dropped_notifications == 0
+
+
+async def run_when_blocked(act: Callable[[], object]) -> None:
+    await trio.testing.wait_all_tasks_blocked()
+    act()
+
+
 async def test_notifications_that_wait_take_no_more_memory_than_they_may(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -620,6 +661,39 @@ async def test_draining_is_bounded(autojump_clock: trio.testing.MockClock) -> No
     assert channel.closed
 
 
+async def test_a_request_that_still_waits_when_serving_ends_is_answered(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """drain_timeout: with an error that says that it was not begun."""
+    server = Server("drain", limits=Limits(drain_timeout=4, max_inbound_requests=1))
+    begun: list[int] = []
+
+    @server.tool
+    async def work(number: int) -> None:
+        begun.append(number)
+        await trio.sleep_forever()
+
+    channel = ScriptedChannel()
+    shutdown = trio_mcp.Shutdown()
+    async with trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await server.serve_channel(channel, shutdown=shutdown)
+
+        nursery.start_soon(serve)
+        channel.say(call(1, "work", number=1), call(2, "work", number=2), call(3, "work", number=3))
+        await trio.testing.wait_all_tasks_blocked()
+        shutdown.drain()
+    assert trio.current_time() == 4
+    assert begun == [1]
+    assert {message["id"]: message["error"]["message"] for message in channel.sent} == {
+        1: "serving ended before the request was done",
+        2: "serving ended before the request was started",
+        3: "serving ended before the request was started",
+    }
+    assert {message["error"]["code"] for message in channel.sent if message["id"] != 1} == {-31002}
+
+
 @pytest.mark.parametrize("seconds", [3, 60])
 async def test_what_was_notified_before_the_end_is_handled(
     seconds: int, autojump_clock: trio.testing.MockClock
@@ -712,6 +786,9 @@ def test_every_limit_has_a_test() -> None:
         "max_schema_bytes",
         "max_subscription_bytes",
         "max_subscriptions",
+        "max_task_result_bytes",
+        "max_tasks",
+        "max_tasks_per_principal",
         "max_upstreams",
         "max_upstreams_per_principal",
         "max_uri_length",

@@ -24,6 +24,26 @@ def test_a_pool_that_is_not_full_lends_all_of_it_to_one_holder() -> None:
     assert not gone
 
 
+def test_a_pool_tells_when_much_was_given_back_while_much_was_lent() -> None:
+    """An eighth of all, above a quarter; and when no more than a quarter is left."""
+    pool, told = Pool("most", 80), list[int]()
+    pool.on_much_returned = lambda: told.append(pool.lent)
+    small = [_waiting(pool, "a", 1, []) for _ in range(20)]
+    for loan in small:
+        loan.give_back()
+    assert told == []  # a quarter is not much
+    loans = [_waiting(pool, "a", 5, []) for _ in range(16)]
+    loans[0].give_back()
+    assert told == []
+    loans[1].change(1)
+    assert told == []
+    loans[2].give_back()
+    assert told == [71]  # it calls before the last of it is gone
+    for loan in loans[3:]:
+        loan.give_back()
+    assert told == [71, 61, 51, 41, 31, 21]
+
+
 def test_in_a_full_pool_the_oldest_loan_of_the_largest_holder_gives_way() -> None:
     """Others keep what they have, and the newcomer finds room."""
     pool, gone = Pool("most", 10), list[str]()
@@ -33,6 +53,17 @@ def test_in_a_full_pool_the_oldest_loan_of_the_largest_holder_gives_way() -> Non
     _waiting(pool, "c", 2, gone)
     assert gone == ["a0", "a1"]
     assert (pool.lent_to("a"), pool.lent_to("b"), pool.lent_to("c")) == (5, 3, 2)
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_among_holders_with_about_as_much_the_largest_gives_way(names: str) -> None:
+    """Whoever came first; they are in the same class of sizes."""
+    pool, gone = Pool("most", 13), list[str]()
+    for name in names:
+        for _ in range(7 if name == "a" else 6):
+            _waiting(pool, name, 1, gone)
+    _waiting(pool, "c", 1, gone)
+    assert (gone, pool.lent_to("a"), pool.lent_to("b")) == (["a"], 6, 6)
 
 
 def test_a_holder_that_would_hold_most_gets_nothing_from_others() -> None:
@@ -81,6 +112,18 @@ def test_what_has_just_been_used_goes_last() -> None:
     first.rest()
     _waiting(pool, "b", 1, gone)
     assert gone == ["second"]
+
+
+def test_what_rests_already_and_is_said_to_rest_goes_last() -> None:
+    """Whoever used it did not have to hold it for that."""
+    pool, gone = Pool("most", 3), list[str]()
+    first = _waiting(pool, "a", 1, gone, "first")
+    _waiting(pool, "a", 1, gone, "second")
+    _waiting(pool, "a", 1, gone, "third")
+    first.rest()
+    _waiting(pool, "b", 1, gone)
+    assert gone == ["second"]
+    assert (pool.lent, first.is_given_back) == (3, False)
 
 
 def test_of_what_is_being_worked_on_each_gets_as_much_as_is_left_to_others() -> None:

@@ -125,7 +125,7 @@ def test_what_is_too_large_is_not_kept_and_displaces_nothing() -> None:
     [
         (ToolsListChanged(), {"tools/list"}),
         (PromptsListChanged(), {"prompts/list"}),
-        (ResourcesListChanged(), {"resources/list", "resources/templates/list"}),
+        (ResourcesListChanged(), {"resources/list", "resources/templates/list", "skills/list", "skills/get"}),
         (ResourceUpdated("a:b"), {"resources/read"}),
         (Resynced("why"), CACHEABLE),
     ],

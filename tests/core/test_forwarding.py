@@ -114,3 +114,10 @@ def test_proxies_are_addresses(entry: str) -> None:
     """Names would have to be looked up, and networks with bits beside them are somebody's mistake."""
     with pytest.raises(ValueError, match="trusted proxy"):
         ProxyRules([entry], "forwarded")
+
+
+def test_a_field_that_is_missing_has_the_default() -> None:
+    """And one that is there, even if it is empty, has not."""
+    headers = fields(("X-One", "1"), ("X-None", ""))
+    assert (headers.get("x-two", "2"), headers.get("x-two")) == ("2", None)
+    assert (headers.get("x-one", "2"), headers.get("x-none", "2")) == ("1", "")

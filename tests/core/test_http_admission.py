@@ -214,23 +214,22 @@ def test_a_media_type_is_told_without_its_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "modern", "legacy"),
+    ("code", "status"),
     [
-        (-32700, 400, 400),
-        (-32600, 400, 400),
-        (-32601, 404, 200),
-        (-32602, 400, 200),
-        (-32603, 200, 200),
-        (-32020, 400, 200),
-        (-32021, 400, 200),
-        (-32022, 400, 200),
-        (7, 200, 200),
+        (-32700, 400),
+        (-32600, 400),
+        (-32601, 404),
+        (-32602, 400),
+        (-32603, 200),
+        (-32020, 400),
+        (-32021, 400),
+        (-32022, 400),
+        (7, 200),
     ],
 )
-def test_errors_have_the_status_the_specification_gives_them(code: int, modern: int, legacy: int) -> None:
+def test_errors_have_the_status_the_specification_gives_them(code: int, status: int) -> None:
     """2026-07-28, basic/transports/streamable-http, "Protocol Version Header", "Server Validation"."""
-    assert status_of_error(code, modern=True) == modern
-    assert status_of_error(code, modern=False) == legacy
+    assert status_of_error(code) == status
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Spec: 2026-07-28, basic/patterns/mrtr, "Server Requirements (Basic Workflow)", 4
 from __future__ import annotations
 
 import base64
+import hashlib
 import math
 from typing import Any, cast
 
@@ -304,6 +305,26 @@ def test_all_of_those_differ_from_each_other() -> None:
         "null",
     ]
     assert len({bound(arguments={"copies": value}) for value in values}) == len(values)
+
+
+def test_long_texts_differ_like_short_ones() -> None:
+    """They are digested by themselves, each under its name."""
+    text, other = "x" * 5_000, "x" * 4_999 + "y"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    many: list[dict[str, Any]] = [
+        {"a": text},
+        {"a": other},
+        {"b": text},
+        {"a": text, "b": ""},
+        {"a": text, "b": other},
+        {"a": other, "b": text},
+        {"a": digest},
+        {"a": [text]},
+        {"a": "\ud800" + text},
+        {},
+    ]
+    assert len({bound(arguments=arguments) for arguments in many}) == len(many)
+    assert bound(arguments={"a": text, "b": 1}) == bound(arguments={"b": 1, "a": text})
 
 
 json_values = st.recursive(

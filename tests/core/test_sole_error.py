@@ -52,6 +52,10 @@ async def test_cancellations_count_only_if_there_is_nothing_else() -> None:
     assert sole_error(BaseExceptionGroup("", [first, error, second])) is error
     assert sole_error(BaseExceptionGroup("", [first, second])) is first
     assert sole_error(BaseExceptionGroup("", [first, error, KeyError()])) is None
+    theirs = BaseExceptionGroup("a nursery of a task", [BaseExceptionGroup("", [first]), second])
+    assert sole_error(BaseExceptionGroup("", [theirs, error])) is error
+    mixed = BaseExceptionGroup("a nursery of a task", [first, KeyError()])
+    assert sole_error(BaseExceptionGroup("", [mixed, error])) is None
     await trio.lowlevel.checkpoint()
 
 

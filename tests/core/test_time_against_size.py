@@ -48,12 +48,14 @@ from inside_core import (
 from inside_core import forms_module as _forms
 from inside_endpoint import RequestBuffer, read_head
 from inside_endpoint import _path_of as asgi_path_of
-from inside_http import ResponseReader, open_tunnel, parse_target, read_proxy
+from inside_http import Dialer, ResponseReader, parse_target, read_proxy
+from inside_parsers import check_tool_results
+from inside_transports import HandshakeAnswer
 from inside_wire import answered_id_of_fragment, from_wire
 from inside_wire import json_module as _json
 
-from trio_mcp import ConnectionLost, HttpRefused, RemoteProtocolError, RequestError, UriTemplate
-from trio_mcp.types import RequestedSchema
+from trio_mcp import ConnectionLost, HttpRefused, HttpSettings, RemoteProtocolError, RequestError, UriTemplate
+from trio_mcp.types import RequestedSchema, SamplingMessage, ToolResultContent, ToolUseContent
 
 Read: TypeAlias = Callable[[str], object]
 
@@ -263,6 +265,29 @@ def test_what_was_chosen_of_many_takes_its_number(titled: bool) -> None:
     check(filling(1_000), filling(1_000 * TIMES), "choices")
 
 
+@pytest.mark.parametrize("answered", ["all but one", "none", "others"])
+def test_a_conversation_with_many_tools_takes_their_number(answered: str) -> None:
+    """Each use was looked for among all results."""
+
+    def conversation(number: int) -> list[SamplingMessage]:
+        uses = [ToolUseContent(id=f"a{n}", name="x", input={}) for n in range(number)]
+        ids = (
+            []
+            if answered == "none"
+            else [f"{'a' if answered == 'all but one' else 'b'}{n}" for n in range(number - 1)]
+        )
+        results = [ToolResultContent(tool_use_id=id, content=()) for id in ids]
+        return [SamplingMessage(role="assistant", content=uses), SamplingMessage(role="user", content=results)]
+
+    def checking(number: int) -> Callable[[], object]:
+        messages = conversation(number)
+        return refused(lambda _: check_tool_results(messages), "")
+
+    with pytest.raises(ValueError, match=r"messages\[1\]: results are missing for tool uses a"):
+        check_tool_results(conversation(3))
+    check(checking(500), checking(500 * TIMES), answered)
+
+
 @pytest.mark.parametrize("what", ["Host", "X-1", "Y"])
 def test_asking_for_a_field_costs_what_is_there_of_it(what: str) -> None:
     """However many fields a head has, all of them are looked through once and not for each name that is asked for."""
@@ -284,7 +309,7 @@ class Heads:
 
     def feed(self, data: bytes) -> None:
         self._buffer.add(data)
-        self._buffer.take_head()
+        self._buffer.take_head(b"")
 
 
 LINES: Final[dict[str, Callable[[int], tuple[Callable[[bytes], object], bytes]]]] = {}
@@ -312,6 +337,13 @@ for _unit in (
         _add(f"SSE {_before!r} {_unit!r}", lambda: SseReader(SIZE * 2), _unit, _before)
 for _unit in (b"a", b"\n", b"a\n", b"\r\n", b" "):
     _add(f"lines {_unit!r}", lambda: LineReader(SIZE * 2), _unit)
+for _unit in (b"a", b"\r\n\r", b"X: y\r\n"):
+    _add(
+        f"the answer to a handshake {_unit!r}",
+        lambda: HandshakeAnswer("a server", 1 << 20),
+        _unit,
+        b"HTTP/1.1 101 ",
+    )
 for _unit in (b"a", b" ", b"\r", b"\n", b"X: y\r\n", b"\r\n\r"):
     _add(f"the head of a request {_unit!r}", Heads, _unit, b"POST / HTTP/1.1\r\n")
 _add("chunks", ChunkedReader, b"1\r\nx\r\n")
@@ -370,14 +402,15 @@ def test_many_fields_of_a_head_take_their_number(field: bytes, parser: str) -> N
 @pytest.mark.parametrize("parser", PARSERS)
 def test_the_answer_of_a_proxy_takes_its_size(parser: str) -> None:
     """64 KB of blanks in it took 17 seconds."""
-    proxy, read_fields = read_proxy("http://127.0.0.1"), PARSERS[parser]
+    proxy = read_proxy("http://127.0.0.1")
+    dialer = Dialer(HttpSettings(max_head_bytes=1 << 20), PARSERS[parser])
 
     async def ask(answer: bytes) -> None:
         stream, far = trio.testing.memory_stream_pair()
         await far.send_all(answer)
         await far.send_eof()
         with pytest.raises(ConnectionLost):
-            await open_tunnel(stream, proxy, HERE, max_head_bytes=1 << 20, read_fields=read_fields)
+            await dialer.open_tunnel(stream, proxy, HERE)
 
     def reading(size: int) -> Callable[[], object]:
         return lambda: trio.run(ask, b"HTTP/1.1 200 OK\r\nX: " + b" " * size + b"\0\r\n\r\n")

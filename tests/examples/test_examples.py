@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import trio
 
 from trio_mcp import StdioServerParameters, open_client, types
@@ -28,6 +30,27 @@ def test_the_demonstration_shows_what_it_promises() -> None:
     assert request < goodbye
     assert request < cleanup < closed
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"), [("consent", ["y", "y", "n", "Ada", "y"]), ("agent_host", ["y", "y", "y", "n"])]
+)
+def test_a_person_at_the_terminal_decides(name: str, typed: list[str]) -> None:
+    """What they type is not echoed where it is not typed; all else is what the example promises."""
+    path = EXAMPLES / f"{name}.py"
+    promised = path.read_text(encoding="utf-8").split("you see::\n\n")[1].split('\n"""')[0]
+    for word in typed:
+        promised = re.sub(rf"(\[y/n\]|name\?') {word}\n *", r"\1 ", promised, count=1)
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        input="".join(f"{word}\n" for word in typed),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ran.stdout.splitlines() == [line.strip() for line in promised.splitlines()]
+    assert not ran.stderr
 
 
 async def test_the_ten_line_server_adds() -> None:

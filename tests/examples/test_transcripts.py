@@ -18,10 +18,15 @@ MAX_SECONDS: Final = 60
 """Far more than any takes; machines that run tests are slow."""
 
 SHOWN_OTHERWISE: Final = {
+    "app_host",  # interop/test_apps_in_a_browser.py
+    "dice_app",  # likewise
+    "agent_host",  # test_examples.py: somebody types
+    "consent",  # test_examples.py: somebody types
     "demo",  # test_examples.py: it prints times
     "framed_channel",  # testing/test_channel_tests.py
     "ten_lines",
     "library_server",
+    "test_warehouse",  # test_testing_example.py: pytest runs it
 }
 
 

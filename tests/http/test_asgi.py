@@ -10,7 +10,7 @@ import trio
 import trio.testing
 from inside_http import HttpRequest, parse_target
 
-from trio_mcp import AsgiApplication, AsgiClient, ConnectionLost, open_asgi_client
+from trio_mcp import AsgiApplication, AsgiClient, ConnectionLost, McpASGI, Server, open_asgi_client
 
 TARGET = parse_target("http://localhost:8000/m%20p/ü?a=b")
 
@@ -186,3 +186,16 @@ async def test_what_still_runs_is_cancelled_on_leaving(autojump_clock: trio.test
                 await fetch(client)
             raise ZeroDivisionError
     assert cancelled
+
+
+async def test_a_request_is_not_begun_in_an_application_that_is_being_cancelled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its lifespan may have ended a moment ago, and then it fails. Which of them is cancelled first is open."""
+    for _ in range(30):
+        with trio.CancelScope() as scope:
+            async with open_asgi_client(McpASGI(Server("s"))) as client:
+                scope.cancel()
+                await client.send(post())
+        assert scope.cancelled_caught
+    assert caplog.messages == []

@@ -584,7 +584,8 @@ async def test_a_place_in_the_pool_comes_back_when_there_is_no_connection(
         await trio.lowlevel.checkpoint()
         raise ConnectionLost("nobody there")
 
-    pool = ConnectionPool(connect, HttpSettings(max_connections=2), lambda: None)
+    unused: list[float] = []
+    pool = ConnectionPool(connect, HttpSettings(max_connections=2), lambda: unused.append(trio.current_time()))
     failed = 0
 
     async def ask() -> None:
@@ -607,6 +608,7 @@ async def test_a_place_in_the_pool_comes_back_when_there_is_no_connection(
     assert failed == (12 if how == "refused" else 0)
     statistics = pool.statistics()
     assert (statistics.idle, statistics.in_use, statistics.waiting) == (0, 0, 0)
+    assert unused[-1] == trio.current_time(), "nothing is kept of a server that nothing is asked of"
 
 
 async def test_hundreds_of_cancelled_requests_wedge_nothing() -> None:

@@ -7,12 +7,13 @@ import contextlib
 import pytest
 import trio
 import trio.testing
-from http_mcp import HttpCall
-from http_sessions import KINDS, LEGACY, HttpServer
+from http_mcp import HttpCall, McpScript, result
+from http_sessions import KINDS, LEGACY, URL, HttpServer
 
 from trio_mcp import (
     Client,
     ConnectionLost,
+    HttpServerParameters,
     HttpStatusError,
     Limits,
     ResourceUpdated,
@@ -106,6 +107,149 @@ async def test_what_is_under_way_in_the_old_session_goes_on(autojump_clock: trio
         await client.request("x/echo")
         assert trio.current_time() < 1
     assert len(server.asked("x/slow")) == 1
+
+
+async def test_a_call_whose_response_is_broken_ends_with_its_session(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Promise 7: nobody waits to take up a stream of which nothing is left. Nothing of it is said in another session."""
+    server = HttpServer("2025-11-25")
+    asked: list[str] = []
+
+    async def slow(call: HttpCall) -> None:
+        await call.stream()
+        await call.event(b"", id="1", retry=3_600_000)
+        await call.event({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}, id="2")
+        await trio.sleep(1)  # then the response breaks
+
+    async def roots() -> list[str]:
+        asked.append("began")
+        try:
+            await trio.sleep_forever()
+        finally:
+            asked.append("ended")
+
+    server.handlers["x/slow"] = slow
+    async with open_client(server.parameters(), roots=roots) as client, trio.open_nursery() as nursery:
+        ended: list[float] = []
+
+        async def ask_slowly() -> None:
+            with pytest.raises(ConnectionLost, match="the session ended before the request was answered"):
+                await client.request("x/slow")
+            ended.append(trio.current_time())
+
+        nursery.start_soon(ask_slowly)
+        await trio.sleep(2)
+        assert asked == ["began"]
+        server.forget_sessions()
+        await client.request("x/echo")
+        await trio.testing.wait_all_tasks_blocked()
+        assert asked == ["began", "ended"]
+        assert ended == [trio.current_time()]
+        assert client.statistics().exchanges == 0
+    assert len(server.asked("x/slow")) == 1, "it may have been done: only its caller can make it again"
+    assert "notifications/cancelled" not in [call.rpc for call in server.script.calls]
+    assert not [call for call in server.script.calls if call.method == "POST" and call.rpc is None]
+
+
+@pytest.mark.parametrize("what", ["call", "batch", "ping"])
+async def test_what_is_given_up_is_cancelled_in_its_own_session(
+    what: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2025-11-25, basic/utilities/cancellation: another session has never had a request of that id."""
+    server = HttpServer("2025-03-26")
+
+    async def slow(call: HttpCall) -> None:
+        await call.stream()
+        await trio.sleep_forever()
+
+    server.handlers |= {"x/slow": slow, "ping": slow}
+    serve = server.script._handler
+
+    async def serve_batches(call: HttpCall) -> None:
+        await (slow(call) if isinstance(call.message, list) else serve(call))
+
+    server.script._handler = serve_batches
+    async with open_client(server.parameters()) as client, trio.open_nursery() as nursery:
+
+        async def give_up() -> None:
+            with trio.move_on_after(3):
+                match what:
+                    case "call":
+                        await client.request("x/slow")
+                    case "batch":
+                        await client.request_many([("x/slow", None), ("x/slow", None)], batch=True)
+                    case _:
+                        await client.ping()
+
+        nursery.start_soon(give_up)
+        await trio.sleep(1)
+        server.forget_sessions()
+        await client.request("x/echo")
+        assert server.sessions == ["session-2"]
+    goodbyes = server.asked("notifications/cancelled")
+    assert len(goodbyes) == (2 if what == "batch" else 1)
+    assert {call.headers.get("mcp-session-id") for call in goodbyes} == {"session-1"}
+    assert len(server.script.gone) >= 1, "its response is closed as well"
+
+
+async def test_a_question_ends_with_its_session(autojump_clock: trio.testing.MockClock) -> None:
+    """Each session counts from the start: an answer to the old question would be one to the new one."""
+    server = HttpServer("2025-11-25")
+    ended: list[int] = []
+
+    async def roots() -> list[str]:
+        number = len(server.asked("initialize"))
+        try:
+            await trio.sleep(10 if number == 1 else 1)
+        finally:
+            ended.append(number)
+        return [f"file:///{number}"]
+
+    async with open_client(server.parameters(), roots=roots) as client:
+        await client.request("x/echo")
+        for session in (1, 2):
+            if session == 2:
+                server.forget_sessions()
+                await client.request("x/echo")
+            await server.streams[-1].event({"jsonrpc": "2.0", "id": 1, "method": "roots/list"})
+            await trio.sleep(0.5)
+        await trio.sleep(20)
+    assert ended == [1, 2]
+    answers = [call for call in server.script.calls if call.method == "POST" and call.rpc is None]
+    assert [call.headers.get("mcp-session-id") for call in answers] == ["session-2"]
+    assert answers[0].message["result"]["roots"][0]["uri"] == "file:///2"
+
+
+async def test_a_question_of_a_call_that_goes_on_is_answered_in_its_own_session(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    server = HttpServer("2025-11-25")
+
+    async def slow(call: HttpCall) -> None:
+        await call.stream()
+        await call.event({"jsonrpc": "2.0", "id": 1, "method": "roots/list"})
+        await trio.sleep(10)
+        await call.event({"jsonrpc": "2.0", "id": call.id, "result": {"slow": True}})
+        await call.end()
+
+    async def roots() -> list[str]:
+        await trio.sleep(5)
+        return []
+
+    server.handlers["x/slow"] = slow
+    async with open_client(server.parameters(), roots=roots) as client, trio.open_nursery() as nursery:
+
+        async def ask_slowly() -> None:
+            assert await client.request("x/slow") == {"slow": True}
+
+        nursery.start_soon(ask_slowly)
+        await trio.testing.wait_all_tasks_blocked()
+        server.forget_sessions()
+        await client.request("x/echo")
+        assert trio.current_time() < 1
+    (answer,) = (call for call in server.script.calls if call.method == "POST" and call.rpc is None)
+    assert answer.headers.get("mcp-session-id") == "session-1"
 
 
 async def test_a_server_that_keeps_no_session_is_believed_the_second_time(
@@ -342,3 +486,25 @@ async def test_a_server_that_takes_nothing_is_told_that_the_session_is_over(
     assert trio.current_time() == 1 + Limits().goodbye_timeout / 2
     assert server.script.said[-1] == "DELETE"
     assert not server.sessions
+
+
+async def test_leaving_waits_once_for_a_server_that_is_stuck(autojump_clock: trio.testing.MockClock) -> None:
+    """Promise 3: what is queued, and the end of the session, have `goodbye_timeout` together."""
+
+    async def answer(call: HttpCall) -> None:
+        if call.rpc == "initialize":
+            said = {
+                "protocolVersion": LEGACY[-1],
+                "capabilities": {},
+                "serverInfo": {"name": "stuck", "version": "1"},
+            }
+            await call.answer(result(call.id, **said), Mcp_Session_Id="session")
+        else:
+            await trio.sleep_forever()
+
+    script = McpScript(answer)
+    limits = Limits(goodbye_timeout=2)
+    async with open_client(HttpServerParameters(URL, app=script), revision=LEGACY[-1], limits=limits):
+        begin = trio.current_time()
+    assert trio.current_time() - begin <= 2
+    assert script.said == ["POST initialize", "POST notifications/initialized", "DELETE"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inside_core import HeaderField, HeaderMark, request_headers
-from inside_http import HttpRequest, HttpTarget, encode_request, parse_target
+from inside_http import HttpRequest, HttpTarget, encode_head, parse_target
 from inside_transports import headers_from
 
 from trio_mcp import ConnectionLost, HttpServerParameters, LocalProtocolError
@@ -29,6 +30,10 @@ def read(data: bytes) -> tuple[h11.Request, bytes, bytes]:
         assert isinstance(event, h11.Data)
         body += event.data
     return request, body, connection.trailing_data[0]
+
+
+def encode_request(request: HttpRequest, through_proxy: Sequence[HeaderField] | None = None) -> bytes:
+    return encode_head(request, through_proxy) + request.body
 
 
 def post(*headers: HeaderField, target: HttpTarget = TARGET, body: bytes = b"{}") -> HttpRequest:

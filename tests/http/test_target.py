@@ -6,6 +6,7 @@ import traceback
 
 import pytest
 from inside_http import HttpRequest, open_http_client, parse_target
+from inside_parsers import shown_url
 
 from trio_mcp import ConnectionLost, HttpServerParameters, HttpSettings, open_client
 
@@ -21,7 +22,8 @@ from trio_mcp import ConnectionLost, HttpServerParameters, HttpSettings, open_cl
         ("http://example.com?x=1", "example.com", "/?x=1", "http://example.com"),
         ("http://[::1]:8000/mcp", "[::1]:8000", "/mcp", "http://[::1]:8000"),
         ("http://[2001:DB8:0:0::1]/", "[2001:db8::1]", "/", "http://[2001:db8::1]"),
-        ("http://[fe80::1%25eth0]/", "[fe80::1]", "/", "http://[fe80::1%eth0]"),
+        ("http://[fe80::1%25eth0]/", "[fe80::1]", "/", "http://[fe80::1%25eth0]"),
+        ("http://[fe80::1%2510]:81/", "[fe80::1]:81", "/", "http://[fe80::1%2510]:81"),
         (
             "http://bücher.example/ü?q=ß",
             "xn--bcher-kva.example",
@@ -38,7 +40,7 @@ def test_a_url_is_taken_apart(url: str, authority: str, path: str, origin: str) 
     target = parse_target(url)
     assert (target.authority, target.path, target.address) == (authority, path, origin)
     assert target.is_secure == url.lower().startswith("https")
-    assert parse_target(target.url.replace("%eth0", "%25eth0")) == target
+    assert parse_target(target.url) == target
 
 
 def test_a_unix_socket_is_found_by_its_path() -> None:
@@ -183,3 +185,17 @@ async def test_an_unknown_scheme_is_told_with_all_that_are_known() -> None:
         async with open_client("gopher://example.com/" + "x" * 5_000):
             pass
     assert len(str(caught.value)) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:hunter2@example.com/a", "https://…"),
+        ("me:hunter2@example.com/back?to=https://example.com/", "…"),
+        ("me:hunter2@://", "…"),
+        ("https://example.com/a?key=hunter2#b", "https://example.com/a?…"),
+    ],
+)
+def test_no_password_is_shown(url: str, shown: str) -> None:
+    """Also where a URL has no scheme, and another URL in it has one."""
+    assert shown_url(url) == shown

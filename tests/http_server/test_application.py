@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
 import pytest
 import trio
+import trio.testing
 from http_raw import Raw, call_tool, open_raw
+from inside_core import request_headers
 from inside_http import parse_target
 from raw import initialize
 
@@ -243,3 +246,136 @@ def test_settings_have_types(options: dict[str, Any]) -> None:
     """A string of hosts would be a set of letters."""
     with pytest.raises(TypeError):
         HttpServerSettings(**options)
+
+
+class Host:
+    """An ASGI server by hand: one request, whose messages come when the test says so.
+
+    Attributes:
+        sent: What the application has sent.
+        is_asked: Whether it waits for a message.
+    """
+
+    def __init__(self) -> None:
+        self.body = json.dumps(call_tool("hang")).encode()
+        fields = request_headers("tools/call", call_tool("hang")["params"], ())
+        self.scope: dict[str, Any] = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "POST",
+            "path": "/mcp",
+            "headers": [
+                (b"host", b"localhost"),
+                (b"content-type", b"application/json"),
+                (b"accept", b"application/json, text/event-stream"),
+                (b"content-length", b"%d" % len(self.body)),
+                *((name.lower(), value) for name, value in fields),
+            ],
+        }
+        self.sent: list[Any] = []
+        self.is_asked = False
+        self._say, self._said = trio.open_memory_channel[dict[str, Any]](10)
+
+    def bring(self, body: bytes | None, *, more: bool = False) -> None:
+        """Bring a piece of the body, or the news that the client has gone."""
+        left = {"type": "http.disconnect"}
+        self._say.send_nowait(left if body is None else {"type": "http.request", "body": body, "more_body": more})
+
+    async def receive(self) -> dict[str, Any]:
+        assert not self.is_asked, "two tasks receive"
+        self.is_asked = True
+        try:
+            return await self._said.receive()
+        finally:
+            self.is_asked = False
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        await trio.lowlevel.checkpoint()
+        self.sent.append(message)
+
+
+@pytest.mark.parametrize("when", ["while it is authenticated", "in its body", "while it is served"])
+async def test_a_host_says_when_a_client_leaves(when: str, autojump_clock: trio.testing.MockClock) -> None:
+    """Wherever its request is then; and one task at a time receives the messages of the host."""
+    log: list[str] = []
+    server = make_server()
+
+    @server.tool
+    async def hang() -> None:
+        log.append("began")
+        try:
+            await trio.sleep(1_000)
+        finally:
+            log.append("ended")
+
+    async def who(call: Any) -> str:
+        if when == "while it is authenticated":
+            try:
+                await trio.sleep(1_000)
+            finally:
+                log.append("nobody any more")
+        return "ann"
+
+    app, host = McpASGI(server, authenticate=who), Host()
+    async with app.running(), trio.open_nursery() as nursery:
+        nursery.start_soon(app, host.scope, host.receive, host.send)
+        await trio.testing.wait_all_tasks_blocked()
+        assert host.is_asked, "whoever is served, somebody listens whether the client leaves"
+        if when != "while it is authenticated":
+            host.bring(host.body[:10], more=True)
+            await trio.testing.wait_all_tasks_blocked()
+        if when == "while it is served":
+            host.bring(host.body[10:])
+            await trio.testing.wait_all_tasks_blocked()
+            assert log == ["began"]
+            assert host.is_asked
+        began_at = trio.current_time()
+        host.bring(None)
+        await trio.testing.wait_all_tasks_blocked()
+        assert trio.current_time() == began_at
+        assert (
+            log
+            == {
+                "while it is authenticated": ["nobody any more"],
+                "in its body": [],
+                "while it is served": ["began", "ended"],
+            }[when]
+        )
+    assert not host.is_asked
+
+
+async def test_a_body_that_does_not_come_is_refused_under_any_host(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    app, host = McpASGI(make_server(), HttpServerSettings(body_timeout=7)), Host()
+    async with app.running():
+        host.bring(host.body[:10], more=True)
+        await app(host.scope, host.receive, host.send)
+    assert trio.current_time() == pytest.approx(7)
+    assert host.sent[0]["status"] == 408
+    assert not host.is_asked
+
+
+async def test_a_request_that_is_answered_at_once_needs_no_task_of_its_own() -> None:
+    """Under a host that is not ours each would be started, and cancelled, for nothing."""
+    started: list[str] = []
+
+    class Tasks(trio.abc.Instrument):
+        def task_spawned(self, task: trio.lowlevel.Task) -> None:
+            started.append(task.name)
+
+    server = make_server()
+
+    @server.tool
+    async def hang() -> str:
+        return "not at all"
+
+    app, host = McpASGI(server), Host()
+    async with app.running():
+        host.bring(host.body)
+        trio.lowlevel.add_instrument(tasks := Tasks())
+        await app(host.scope, host.receive, host.send)
+        trio.lowlevel.remove_instrument(tasks)
+    assert host.sent[0]["status"] == 200
+    assert b"not at all" in host.sent[-1]["body"]
+    assert started == []

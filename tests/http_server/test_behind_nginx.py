@@ -199,8 +199,8 @@ async def test_the_transport_of_2024_through_a_proxy(tmp_path: Path) -> None:
                     await until(lambda: behind.orders.log == ["began"])
                     nursery.cancel_scope.cancel()
                 await until(lambda: behind.orders.log == ["began", "ended"])
-                assert behind.orders.server.changes.receivers == 1
-            await until(lambda: behind.orders.server.changes.receivers == 0)
+                assert behind.orders.server._application.changes.receivers == 1
+            await until(lambda: behind.orders.server._application.changes.receivers == 0)
 
 
 @pytest.mark.parametrize("http", ["1.1", "2"])
@@ -376,7 +376,7 @@ async def test_sessions_find_their_process_among_several(tmp_path: Path) -> None
                         authenticate=orders.authenticate,
                     )
                 )  # fmt: skip
-                upstream = replaced(upstream, {f"/run/orders/mcp-{number}.sock": str(path)})
+                upstream = replaced(upstream, {f"/run/orders-{number}/mcp.sock": str(path)})
             configuration = upstream + NGINX[0].partition("}\n")[2]
             async with running_nginx(tmp_path, configuration) as nginx:
                 for era in ("legacy", "modern"):

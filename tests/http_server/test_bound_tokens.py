@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import ssl
 import time
+import warnings
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,9 +21,10 @@ import trustme
 from http_raw import call_tool, open_raw
 from inside_protection import (
     DpopKey,
+    Overdrawn,
+    Pool,
     ProofRefused,
     ProofRules,
-    TooManyProofs,
     UsedProofs,
     protected_resource_module,
     token_hash,
@@ -62,6 +65,10 @@ def protection(**options: Any) -> ResourceServer:
     verifier = JwtVerifier(ISSUER, jwks=AUTHORIZATION.jwks())
     given: dict[str, Any] = {"verifier": verifier, **options}
     return ResourceServer(RESOURCE, authorization_servers=[ISSUER], **given)
+
+
+def memory(most: int = 1_000_000) -> Pool:
+    return Pool("max_kept_bytes", most)
 
 
 TOKEN = AUTHORIZATION.issue(resource=RESOURCE, key=KEY.thumbprint)
@@ -145,7 +152,7 @@ async def test_a_proof_needs_the_nonce_of_the_server() -> None:
 
 def test_the_clients_url_counts_and_not_the_proxys() -> None:
     """Behind a proxy the request looks otherwise; scheme, case and the default port make no difference."""
-    rules = ProofRules("https://mcp.test/mcp", None)
+    rules = ProofRules("https://mcp.test/mcp", None, memory())
     for url, path in (
         ("https://mcp.test/mcp", "/inner"),
         ("HTTPS://MCP.test:443/mcp", "/inner"),
@@ -153,11 +160,11 @@ def test_the_clients_url_counts_and_not_the_proxys() -> None:
         ("https://mcp.test/messages", "/messages"),
     ):
         made = KEY.prove("POST", url, now=5.0, access_token="t")
-        rules.check([made], method="POST", path=path, token="t", key=KEY.thumbprint, now=5.0)
+        rules.check([made], holder="ann", method="POST", path=path, token="t", key=KEY.thumbprint, now=5.0)
     made = KEY.prove("POST", "https://mcp.test/mcp", now=5.0, access_token="t")
     for proofs in ([], [made, made], ["nonsense"], ["x" * 10_000]):
         with pytest.raises(ProofRefused):
-            rules.check(proofs, method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=5.0)
+            rules.check(proofs, holder="ann", method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=5.0)
 
 
 @pytest.mark.parametrize("size", [2048, 4096])
@@ -172,8 +179,8 @@ def test_a_proof_may_be_signed_by_an_rsa_key(size: int) -> None:
     said = KEY.prove("POST", "https://mcp.test/mcp", now=5.0, access_token="t").split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4)))
     made = jwt.encode({"typ": "dpop+jwt", "alg": "PS256", "jwk": jwk}, claims, key, algorithms=["PS256"])
-    rules = ProofRules("https://mcp.test/mcp", None)
-    rules.check([made], method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
+    rules = ProofRules("https://mcp.test/mcp", None, memory())
+    rules.check([made], holder="ann", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +201,7 @@ def test_a_proof_that_holds_anything_is_refused_and_no_failure(changes: dict[str
     from joserfc import jws
     from joserfc.jwk import ECKey
 
-    rules = ProofRules("https://mcp.test/mcp", b"secret")
+    rules = ProofRules("https://mcp.test/mcp", b"secret", memory())
     key = ECKey.generate_key("P-256")
     header = {"typ": "dpop+jwt", "alg": "ES256", "jwk": key.as_dict(private=False)}
     said: Any = {"jti": "1", "htm": "POST", "htu": "https://mcp.test/mcp", "iat": 5, "ath": token_hash("t")}
@@ -204,25 +211,25 @@ def test_a_proof_that_holds_anything_is_refused_and_no_failure(changes: dict[str
         header, payload, key, registry=jws.JWSRegistry(algorithms=["ES256"], strict_check_header=False)
     )
     with pytest.raises(ProofRefused):
-        rules.check([made], method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
+        rules.check([made], holder="ann", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
 
 
 def test_the_id_of_a_proof_may_be_any_text() -> None:
     """Also half of a pair of surrogates, which JSON can name; it is good once like any other."""
-    used = UsedProofs()
-    used.use("key", "\ud800", 0.0)
+    used = UsedProofs(memory())
+    used.use("ann", ("key", "\ud800"), 300.0, 0.0)
     with pytest.raises(ProofRefused, match="before"):
-        used.use("key", "\ud800", 0.0)
+        used.use("ann", ("key", "\ud800"), 300.0, 0.0)
 
 
 def test_nonces_grow_old() -> None:
     """The last one is good for a while longer."""
-    rules = ProofRules("https://mcp.test/mcp", b"secret")
+    rules = ProofRules("https://mcp.test/mcp", b"secret", memory())
 
     def is_good(nonce: str | None, now: float) -> bool:
         made = KEY.prove("POST", "https://mcp.test/mcp", now=now, access_token="t", nonce=nonce)
         try:
-            rules.check([made], method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=now)
+            rules.check([made], holder="ann", method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=now)
         except ProofRefused as refused:
             assert refused.error == "use_dpop_nonce"
             return False
@@ -234,23 +241,99 @@ def test_nonces_grow_old() -> None:
     assert not is_good("made up", 1_000.0)
 
 
-def test_used_proofs_are_remembered_for_as_long_as_they_are_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounded for one key and for all; nobody can use up the room of others."""
-    used = UsedProofs()
-    used.use("key", "1", 0.0)
+def test_used_proofs_are_remembered_for_as_long_as_they_are_good() -> None:
+    """And no longer, nor what was borrowed for them."""
+    lent = memory()
+    used = UsedProofs(lent)
+    used.use("ann", ("key", "1"), 300.0, 0.0)
     with pytest.raises(ProofRefused, match="before"):
-        used.use("key", "1", 599.0)
-    used.use("other", "1", 599.0)
-    used.use("key", "1", 601.0)
-    assert len(used) == 2, "the first one is forgotten"
-    monkeypatch.setattr(protected_resource_module, "MAX_PROOFS_OF_ONE", 3)
-    for number in range(2):
-        used.use("key", f"more {number}", 601.0)
-    with pytest.raises(TooManyProofs):
-        used.use("key", "too much", 601.0)
-    used.use("third", "1", 601.0)
-    used.use("key", "later", 5_000.0)
-    assert len(used) == 1
+        used.use("ann", ("key", "1"), 300.0, 300.0)
+    used.use("ann", ("other", "1"), 600.0, 299.0)
+    assert (len(used), lent.lent_to("ann")) == (2, 2 * protected_resource_module.PROOF_BYTES)
+    used.use("bob", ("key", "1"), 500.0, 301.0)
+    assert (len(used), lent.lent_to("ann")) == (2, protected_resource_module.PROOF_BYTES)
+    used.use("bob", ("key", "2"), 2_000.0, 1_000.0)
+    assert (len(used), lent.lent_to("ann"), lent.statistics().holders) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("scarce", ["places", "memory"])
+def test_nobody_uses_up_the_room_of_others(scarce: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes next finds room, however many take all they can get, with however many keys."""
+    monkeypatch.setattr(protected_resource_module, "MAX_PROOFS", 1_000 if scarce == "places" else 100_000)
+    used = UsedProofs(memory(1_000 * protected_resource_module.PROOF_BYTES if scarce == "memory" else 10**9))
+
+    def take(holder: str, most: int) -> int:
+        for number in range(most):
+            try:
+                used.use(holder, (f"{holder} {number % 50}", str(number)), 300.0, 0.0)
+            except Overdrawn:
+                return number
+        return most
+
+    assert take("mallory", 2_000) == 500, "half of it, with fifty keys"
+    assert take("honest", 100) == 100
+    greedy = [take(f"mallory {number}", 2_000) for number in range(4)]
+    assert min(greedy) >= 10
+    assert take("next", 5) == 5
+    with pytest.raises(ProofRefused):
+        used.use("honest", ("honest 0", "0"), 300.0, 0.0)
+
+
+@pytest.mark.usefixtures("under")
+async def test_who_sends_too_many_proofs_is_told_when_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And another client is served meanwhile; one token more makes no difference."""
+    monkeypatch.setattr(protected_resource_module, "MAX_PROOFS", 4)
+    other, further = DpopKey(), DpopKey()
+    own = AUTHORIZATION.issue(resource=RESOURCE, key=further.thumbprint)
+    of_bob = AUTHORIZATION.issue(resource=RESOURCE, key=other.thumbprint, subject="bob")
+    async with open_raw(make_server(), auth=protection()) as raw:
+
+        async def ask(token: str, key: DpopKey) -> Any:
+            return await raw.send(call_tool("whoami"), signed(proof(by=key, access_token=token), token))
+
+        assert [(await ask(TOKEN, KEY)).status for _ in range(2)] == [200, 200]
+        refused = await ask(own, further)
+        assert (refused.status, refused.headers["retry-after"]) == (429, "60")
+        assert (await ask(of_bob, other)).status == 200
+
+
+def test_the_key_is_compared_before_anything_is_verified_with_it() -> None:
+    """Or a client could choose one that takes long: RFC 9449 leaves the size of it open."""
+    modulus, exponent = "w" + "_" * 4_000 + "8", "_" * 800 + "8"
+    for changes in ({}, {"e": "AQAB"}, {"n": "w" + "_" * 300}, {"n": 7}):
+        jwk = {"kty": "RSA", "n": modulus, "e": exponent, **changes}
+        header = base64.urlsafe_b64encode(
+            json.dumps({"typ": "dpop+jwt", "alg": "RS256", "jwk": jwk}).encode()
+        ).rstrip(b"=")
+        made = f"{header.decode()}.e30.{'A' * 342}"
+        rules = ProofRules("https://mcp.test/mcp", None, memory())
+        for key, reason in ((KEY.thumbprint, "another key"), (own_thumbprint(jwk), "kind or a size")):
+            began = time.perf_counter()
+            with pytest.raises(ProofRefused, match=reason):
+                rules.check([made], holder="ann", method="POST", path="/mcp", token="t", key=key, now=5.0)
+            assert time.perf_counter() - began < 0.1
+
+
+def own_thumbprint(jwk: dict[str, Any]) -> str:
+    plain = json.dumps({name: jwk[name] for name in ("e", "kty", "n")}, separators=(",", ":"))
+    return base64.urlsafe_b64encode(hashlib.sha256(plain.encode()).digest()).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize("algorithm", ["EdDSA", "Ed25519"])
+def test_a_proof_may_be_signed_by_an_edwards_key(algorithm: str) -> None:
+    """By its name of RFC 8037, or of RFC 9864; without a warning of either."""
+    from joserfc import jws
+    from joserfc.jwk import OKPKey
+
+    key = OKPKey.generate_key("Ed25519")
+    said = {"jti": "1", "htm": "POST", "htu": "https://mcp.test/mcp", "iat": 5, "ath": token_hash("t")}
+    header = {"typ": "dpop+jwt", "alg": algorithm, "jwk": key.as_dict(private=False)}
+    registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = jws.serialize_compact(header, json.dumps(said), key, registry=registry)
+    rules = ProofRules("https://mcp.test/mcp", None, memory())
+    rules.check([made], holder="a", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
 
 
 # Certificates.
@@ -316,6 +399,27 @@ async def test_a_token_is_bound_to_a_certificate(http: str) -> None:
                 await whoami(url, settings, token)
 
 
+@pytest.mark.parametrize("kind", ["alone", "bound"])
+async def test_a_certificate_that_expires_is_good_no_more(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a connection that was made before: TLS looks at it when it begins, and never again."""
+    authority = trustme.CA()
+    own = authority.issue_cert("own@example.com", common_name="own")
+    der = ssl.PEM_cert_to_DER_cert(own.cert_chain_pems[0].bytes().decode())
+    token = AUTHORIZATION.issue(
+        resource=RESOURCE, cnf={"x5t#S256": ClientCertificate(der).thumbprint}, lifetime=10**11
+    )
+    auth = ResourceServer(RESOURCE, verifier=CertificateVerifier()) if kind == "alone" else protection()
+    async with served_over_tls(authority, "lean", auth) as url:
+        headers = {} if kind == "alone" else {"Authorization": f"Bearer {token}"}
+        settings = client_settings(authority, own)
+        async with open_client(HttpServerParameters(url, headers=headers, http=settings)) as client:
+            await client.call_tool("whoami")
+            now = time.time()
+            monkeypatch.setattr(time, "time", lambda: now + 5e10)
+            with pytest.raises(RequestError, match="the certificate has expired"):
+                await client.call_tool("whoami")
+
+
 def test_certificates_say_who_they_are() -> None:
     """RFC 4514, with what would end a part of a name escaped; the names of workloads first."""
     fields: dict[str, Any] = {
@@ -330,4 +434,9 @@ def test_certificates_say_who_they_are() -> None:
     assert principal.subject == "spiffe://test/x"
     assert principal.scopes == {"a"}
     assert CertificateVerifier().identify(ClientCertificate(b"der")) is None
+    issuers = [
+        CertificateVerifier().identify(ClientCertificate(b"", {**fields, "issuer": ((("commonName", name),),)}))
+        for name in ("a b", "a%20b")
+    ]
+    assert len(set(issuers)) == 2, "no issuer has the name of another"
     assert CertificateVerifier(subject=lambda _: None).identify(certificate) is None

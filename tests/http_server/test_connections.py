@@ -12,12 +12,16 @@ import trio
 from http_raw import call_tool
 from http_wire import Wire, serving
 from inside_endpoint import SocketIO
+from living import objects_of_ours
 
 from trio_mcp import Context, HttpCall, HttpRefused, HttpServerSettings, Server
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
 
 LOGGING = {"io.modelcontextprotocol/logLevel": "debug"}
+LEFT = "_hosts._requests.SocketIO"
+"""The end of a connection on the side of the server."""
+
 who: ContextVar[str] = ContextVar("who", default="nobody")
 
 
@@ -309,6 +313,20 @@ async def test_a_client_that_goes_cancels_what_it_asked_for(how: str) -> None:
             await until(lambda: log == ["nap began", "nap ended"])
 
 
+async def test_what_a_client_that_is_gone_has_sent_ahead_is_not_begun() -> None:
+    """Nothing would end it: that its client is gone has been noticed already."""
+    log: list[str] = []
+    with trio.fail_after(20):
+        async with serving(make_server(log)) as served, served.wire() as wire:
+            request = wire.request(call_tool("nap", seconds=30))
+            await wire.stream.send_all(request * 3)
+            await until(lambda: log == ["nap began"])
+            await wire.stream.aclose()
+            await until(lambda: log == ["nap began", "nap ended"])
+            await until(lambda: objects_of_ours().get(LEFT, 0) == 0)
+    assert log == ["nap began", "nap ended"]
+
+
 @pytest.mark.parametrize("sent_ahead", [False, True])
 async def test_requests_of_one_connection_share_no_context(*, sent_ahead: bool) -> None:
     """Two users may come over one connection of a proxy; what is set while one is served is not the other's.
@@ -414,14 +432,14 @@ class Counter(trio.abc.Instrument):
         self.spawned.append(task.name)
 
 
-async def test_a_request_costs_one_task_and_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Head and body go out together, and no timer is started for a request, or stopped."""
+async def test_a_request_costs_no_task_and_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is served where it was read. Head and body go out together, and no timer is started or stopped."""
     sent: list[int] = []
     real = SocketIO.send
 
-    async def send(self: SocketIO, data: bytes) -> None:
-        sent.append(len(data))
-        await real(self, data)
+    async def send(self: SocketIO, *parts: bytes) -> None:
+        sent.append(sum(map(len, parts)))
+        await real(self, *parts)
 
     monkeypatch.setattr(SocketIO, "send", send)
     counter = Counter()
@@ -434,7 +452,7 @@ async def test_a_request_costs_one_task_and_one_write(monkeypatch: pytest.Monkey
                 await wire.stream.send_all(wire.request(call_tool("echo", text="x")))
                 assert (await wire.answer())[0] == 200
             trio.lowlevel.remove_instrument(counter)
-    assert len(counter.spawned) == 10, counter.spawned
+    assert not counter.spawned
     assert len(sent) == 10
     assert all(sent)
 
@@ -458,3 +476,16 @@ async def test_a_head_that_never_ends_is_refused() -> None:
                     received = await wire.wait_closed()
                     nursery.cancel_scope.cancel()
     assert b" 431 " in received or not received
+
+
+async def test_a_listener_that_waits_keeps_no_connection_alive() -> None:
+    """What a connection has read goes with it, and not when the next one comes."""
+    with trio.fail_after(20):
+        async with serving(make_server()) as served:
+            before = objects_of_ours()
+            async with served.wire() as wire:
+                await wire.stream.send_all(wire.request(call_tool("echo", text="x")))
+                assert (await wire.answer())[0] == 200
+            while (now := objects_of_ours())[LEFT] > before[LEFT]:
+                await trio.sleep(0.01)
+    assert now[LEFT] == 0

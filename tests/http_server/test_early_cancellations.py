@@ -23,6 +23,18 @@ def test_a_cancellation_is_kept_for_a_while() -> None:
     assert not early.take(2, 100 + KEPT_FOR)
 
 
+def test_what_has_waited_too_long_is_not_kept() -> None:
+    """A client that cancels nothing once a minute, for hours, takes no more than one that does it once."""
+    early = EarlyCancellations()
+    early.add(0, 0)
+    size = early.size
+    for minute in range(1, 300):
+        early.add(minute, 60 * minute)
+        assert early.size == size
+    early.add("soon", 60 * 299 + KEPT_FOR - 1)
+    assert early.size == 2 * size
+
+
 def test_what_was_here_is_not_given_up_in_advance() -> None:
     """Its cancellation was handled, or is late."""
     early = EarlyCancellations()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,32 @@ async def test_events_come_back_in_order(kind: str, tmp_path: Path) -> None:
         assert await store.read("t", 1, 0, 10) == [(1, b"other session")]
 
 
+async def test_what_others_have_written_is_no_event_and_ends_nothing(tmp_path: Path) -> None:
+    """A column of SQLite holds anything: a number between two others would be found again and again."""
+    async with open_store("sqlite", tmp_path, 2) as store:
+        await store.append("s", 1, [(1, b"a")])
+        with closing(sqlite3.connect(tmp_path / "events.db")) as database, database:
+            for number, data in ((1.5, b"x"), ("1_0", b"x"), (2, "x"), (3, 1 << 40), (1, b"twice")):
+                database.execute(
+                    "INSERT INTO events (session, stream, number, data, at) VALUES ('s', 1, ?, ?, 9e9)",
+                    (number, data),
+                )
+        assert [number for number, _ in await store.read("s", 1, 0, 10)] == [1]
+        assert list(await store.read("s", 1, 1, 10)) == []
+
+
+async def test_a_file_with_a_table_of_another_kind_is_kept_within_bounds(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "events.db")) as database, database:
+        database.execute(
+            "CREATE TABLE events (position INTEGER PRIMARY KEY, session, stream, number, data, at REAL DEFAULT 9e9)"
+        )
+        database.execute("INSERT INTO events (session, stream, number, data) VALUES ('s', 1, 1, NULL)")
+    async with open_store("sqlite", tmp_path, 2) as store:
+        await store.append("s", 1, [(2, b"a"), (3, b"b"), (4, b"c")])
+        await store.append("s", 1, [(5, b"d")])
+        assert (await store.read("s", 1, 0, 10))[-2:] == [(4, b"c"), (5, b"d")]
+
+
 @both
 async def test_the_oldest_events_of_a_session_go_first(kind: str, tmp_path: Path) -> None:
     """A session that nobody fetches from cannot fill anything."""
@@ -84,6 +111,14 @@ async def test_memory_is_bounded_over_all_sessions() -> None:
     assert (list(await store.read("old", 1, 0, 9)), store.size) == ([], 90_000 + 2 * each)
     await store.append("huge", 1, [(1, b"x" * 200_000)])
     assert (list(await store.read("huge", 1, 0, 9)), store.size) == ([], 90_000 + 2 * each)
+
+
+async def test_a_session_whose_events_take_all_of_the_memory_loses_its_oldest() -> None:
+    """Not all of them: it is the only one of its client, and gives way to nobody else."""
+    store = MemoryEventStore(max_bytes=10_000)
+    for number in range(1, 28):
+        await store.append("one", 1, [(number, b"x" * 1_800)])
+    assert [number for number, _ in await store.read("one", 1, 0, 99)] == [23, 24, 25, 26, 27]
 
 
 async def test_a_file_begins_empty(tmp_path: Path) -> None:

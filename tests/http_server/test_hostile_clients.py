@@ -256,7 +256,7 @@ async def besieged(served: Served, attack: Attack, http: HttpSettings | None = N
                 answer = await served.raw.send(call_tool("add", a=number, b=2))
                 assert (answer.status, answer.message["result"]["content"][0]["text"]) == (200, str(number + 2))
             nursery.cancel_scope.cancel()
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             while tasks() > before:
                 await trio.sleep(0.02)
 

@@ -25,7 +25,7 @@ import trustme
 from descriptors import open_files
 from http_raw import Events, call_tool, modern
 from http_wire import Served, Wire, request_for, serving
-from inside_endpoint import READ_BYTES, ConnectionIO, ConnectionLimits, Connections
+from inside_endpoint import READ_BYTES, ConnectionIO, ConnectionLimits, Connections, Turnstile
 from inside_transports import open_streamable_http
 from raw import initialize
 
@@ -93,7 +93,7 @@ class SilentWire(ConnectionIO):
         await trio.sleep_forever()
         raise AssertionError
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, *parts: bytes) -> None:
         await trio.lowlevel.checkpoint()
 
     async def send_eof(self) -> None:
@@ -388,7 +388,8 @@ async def test_an_ipv6_network_has_the_connections_of_one_client() -> None:
     proxy_rules = HttpServerSettings(trusted_proxies={"2001:db8:9::/48"}).proxy_rules()
     places = ConnectionLimits[ConnectionIO](1_000, 2, lambda wire: wire.cut())
     async with trio.open_nursery() as nursery:
-        connections = Connections[ConnectionIO](never, places, proxy_rules, nursery)
+        turnstiles = Turnstile(nursery), Turnstile(nursery)
+        connections = Connections[ConnectionIO](never, places, proxy_rules, turnstiles)
     wires = [SilentWire(f"2001:db8::{n}", 30) for n in range(4)]
     assert [connections.enter(wire) for wire in wires] == [True] * 4
     assert [wire.is_cut for wire in wires] == [True, True, False, False]
@@ -811,9 +812,9 @@ async def test_a_connection_is_served_of_which_the_system_says_nothing_any_more(
 @pytest.mark.parametrize(
     ("options", "error", "named"),
     [
-        ({"port": -1}, ValueError, "port must be at least 0"),
+        ({"port": -1}, ValueError, "port must be 0 to 65535, not -1"),
         ({"port": 65_536}, ValueError, "port must be 0 to 65535, not 65536"),
-        ({"port": "8000"}, TypeError, "port must be a whole number, not '8000'"),
+        ({"port": "8000"}, TypeError, "port must be a whole number from 0 to 65535, not '8000'"),
         ({"port": True}, TypeError, "port must be a whole number"),
         ({"port": None}, TypeError, "port must be a whole number"),
         ({"unix_path": "x", "unix_mode": 0o1777}, ValueError, "unix_mode must be 0o0 to 0o777, not 0o1777"),

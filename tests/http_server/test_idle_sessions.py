@@ -146,16 +146,16 @@ async def test_hundreds_of_sessions_are_gone_after_the_idle_timeout(
         tasks = trio.lowlevel.current_statistics().tasks_living
         ids = [await begin(raw) for _ in range(300)]
         await trio.testing.wait_all_tasks_blocked()
-        assert server.changes.receivers == 300
+        assert server._application.changes.receivers == 300
         assert trio.lowlevel.current_statistics().tasks_living == tasks + 300
         await trio.sleep(59.9)
-        assert server.changes.receivers == 300
+        assert server._application.changes.receivers == 300
         assert await ping(raw, ids[0]) == 200
         await trio.sleep(0.2)
-        assert server.changes.receivers == 1
+        assert server._application.changes.receivers == 1
         assert [await ping(raw, id) for id in (ids[0], ids[1], ids[-1])] == [200, 404, 404]
         await trio.sleep(60.1)
-        assert server.changes.receivers == 0
+        assert server._application.changes.receivers == 0
         assert trio.lowlevel.current_statistics().tasks_living == tasks
         assert await ping(raw, ids[0]) == 404
         gc.collect()
@@ -194,9 +194,9 @@ async def test_a_client_begins_again_when_its_session_was_idle_for_too_long(
     parameters = HttpServerParameters("http://localhost:8000/mcp", app=without_streams)
     async with open_client(parameters, revision="2025-11-25") as client:
         assert (await client.call_tool("count")).structured_content == {"result": 1}
-        assert (len(begun), server.changes.receivers) == (1, 1)
+        assert (len(begun), server._application.changes.receivers) == (1, 1)
         await trio.sleep(61)
-        assert server.changes.receivers == 0
+        assert server._application.changes.receivers == 0
         results: list[object] = []
 
         async def call() -> None:
@@ -205,6 +205,6 @@ async def test_a_client_begins_again_when_its_session_was_idle_for_too_long(
         async with trio.open_nursery() as nursery:
             for _ in range(5):
                 nursery.start_soon(call)
-        assert (len(begun), server.changes.receivers) == (2, 1)
+        assert (len(begun), server._application.changes.receivers) == (2, 1)
         assert len(results) == 5
         assert len(runs) == 6

@@ -272,7 +272,7 @@ async def test_a_client_of_ours_goes_on_when_its_session_gave_way() -> None:
             assert (await client.call_tool("count")).structured_content == {"result": n}
             for _ in range(2):
                 await others.enter_async_context(open_client(parameters, revision="2025-11-25"))
-        assert server.changes.receivers == 2
+        assert server._application.changes.receivers == 2
 
 
 async def test_the_ids_that_a_session_remembers_count_too() -> None:

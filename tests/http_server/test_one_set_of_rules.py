@@ -167,6 +167,8 @@ ODD: Final = {
     "a body where there is none": (
         head(HOST, b"Content-Length: 3", b"Accept: text/event-stream", line=b"GET /mcp HTTP/1.1") + b"abc", [400, 200]
     ),
+    "an empty line before": (b"\r\n" + GOOD, [200, 200]),
+    "an empty line behind": (GOOD + b"\r\n", [200, 200]),
     "another host": (GOOD.replace(b"Host: localhost", b"Host: elsewhere"), [421]),
     "fields of 40 KB": (with_field(b"X: " + b"x" * 40_000), [431]),
     "fields that have no end": (b"POST /mcp HTTP/1.1\r\nX: " + b"x" * 40_000, [431]),
@@ -182,6 +184,28 @@ async def test_what_is_odd_is_answered_alike(step: int) -> None:
         for what, (data, _) in ODD.items():
             found[what] = await said_to(served, data + LAST, step)
     assert found == {what: statuses for what, (_, statuses) in ODD.items()}
+
+
+@pytest.mark.parametrize("step", [WHOLE, 1], ids=["at once", "by bytes"])
+async def test_one_empty_line_before_each_request_is_passed_over(step: int) -> None:
+    """RFC 9112, section 2.2: old clients send it behind a body. More of them are no request."""
+    async with adding() as (served, calls):
+        assert await said_to(served, (b"\r\n" + GOOD) * 3 + b"\r\n" + LAST, step) == [200] * 4
+        assert await said_to(served, GOOD + b"\r\n\r\n" + GOOD, step) == [200, 400]
+        assert await said_to(served, b"\r\n" * 2, step) == [400]
+    assert len(calls) == 5
+
+
+async def test_a_connection_rests_behind_an_empty_line() -> None:
+    """It is no part of a head, which would have to go on within `head_timeout`."""
+    settings = HttpServerSettings(head_timeout=0.2, idle_timeout=30)
+    async with adding(settings) as (served, calls), served.wire() as wire:
+        for sent in ((GOOD, b"\r\n"), (GOOD + b"\r\n",), (GOOD,)):
+            for data in sent:
+                await wire.stream.send_all(data)
+                await trio.sleep(0.4)
+            assert (await wire.stream.receive_some()).startswith(b"HTTP/1.1 200 ")
+    assert len(calls) == 3
 
 
 async def test_a_body_is_asked_for_when_it_is_wanted() -> None:

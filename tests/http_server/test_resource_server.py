@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import base64
+import functools
+import gc
 import hashlib
 import hmac
 import json
 import logging
 import re
 import time
-from typing import Any
+from collections import Counter
+from typing import Any, cast
 from urllib.parse import urlsplit
 
+import attrs
 import pytest
 import trio
 import trio.testing
 from authorization_pages import shows
 from http_raw import Events, Raw, call_tool, modern, open_raw
 from inside_protection import guard_module
+from living import objects_of_ours
 from raw import initialize
 
-from trio_mcp import Context, HttpServerSettings, JwtVerifier, Principal, ResourceServer, Server
+from trio_mcp import (
+    Context,
+    HttpServerParameters,
+    HttpServerSettings,
+    JwtVerifier,
+    McpASGI,
+    Principal,
+    Proxy,
+    ResourceServer,
+    Server,
+    StaticToken,
+)
 from trio_mcp.testing import AuthorizationServer
 
 pytestmark = pytest.mark.usefixtures("under")
@@ -188,6 +204,7 @@ def changed() -> str:
         (changed(), "the signature of the token is wrong"),
         ("Bearer abc", "the token is not valid"),
         ("Bearer a.b.c", "the token is not valid"),
+        ("Bearer WyJhbGciXQ.e30.AA", "the token is not valid"),  # whose header is a list
         ("Bearer " + "x" * 17_000, "the token is too long"),
         ("Bearer \xe4", "the token is not valid"),
     ],
@@ -203,6 +220,30 @@ async def test_other_tokens_are_refused(field: str, reason: str, caplog: pytest.
             assert said["resource_metadata"] == METADATA
             if len(field) > 20:
                 assert field[-20:] not in caplog.text + refused.body.decode() + repr(refused.headers)
+
+
+@pytest.mark.parametrize(
+    ("claims", "said"),
+    [
+        ({"iss": "https://evil.test\n"}, "issuer 'https://evil.test\\n' is none of authorization_servers ["),
+        (
+            {"resource": "https://other.test/mcp"},
+            f"its audience is ['https://other.test/mcp'], expected one of ['{RESOURCE}']",
+        ),
+    ],
+)
+async def test_the_log_says_what_came_and_what_was_expected(
+    claims: dict[str, str], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of whoever asks, only the server's operator learns it."""
+    field = bearer(**claims)["Authorization"]
+    with caplog.at_level(logging.INFO, "trio_mcp.authorization"):
+        async with open_raw(make_server(), auth=protection()) as raw:
+            refused = await raw.send(call_tool("whoami"), {"Authorization": field})
+    assert refused.status == 401
+    assert said in caplog.text
+    assert said not in refused.body.decode() + repr(refused.headers)
+    assert field[-20:] not in caplog.text
 
 
 @pytest.mark.parametrize("field", ["Basic YTpi", "Bearer", "Bearer ", ""])
@@ -376,6 +417,7 @@ async def test_http_and_sse_is_protected_too() -> None:
             assert (await events.message())["result"]["content"] == [{"type": "text", "text": "Dune"}]
 
 
+@shows("Protocol Requirements")
 async def test_over_stdio_and_in_memory_nothing_is_asked(under: str) -> None:
     """Who has started the server may use all of it (basic/authorization: stdio has no authorization)."""
     from trio_mcp import open_client
@@ -406,6 +448,147 @@ def test_scopes_are_several_strings() -> None:
         server.add_resource("x://y", "", scopes={"a"}, scope="public")
     with pytest.raises(TypeError, match="several"):
         ResourceServer(RESOURCE, authorization_servers=[ISSUER], scopes="mcp")
+
+
+async def test_a_function_for_scopes_that_fails_permits_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """It is called for lists, too. One that would be true whatever it says is refused, late or early."""
+    server: Server[Any] = Server("x")
+    decide: Any = None
+
+    async def later(who: Principal | None) -> bool:
+        return False
+
+    class Later:
+        async def __call__(self, who: Principal | None) -> bool:
+            return False
+
+    def undecided(who: Principal | None) -> Any:
+        return decide(who)
+
+    def fail(who: Principal | None) -> bool:
+        raise LookupError("s3cret")
+
+    def nothing(who: Principal | None) -> Any:
+        return []
+
+    def complete(value: str) -> list[str]:
+        return ["reached"]
+
+    for wrong in (later, Later(), functools.partial(later)):
+        with pytest.raises(TypeError, match="async"):
+            server.tool(name="x", scopes=cast("Any", wrong))(lambda: None)
+
+    @server.tool(scopes=undecided)
+    async def guarded() -> str:
+        return "reached"
+
+    @server.resource("x://{id}", scopes=undecided)
+    def one(id: str) -> str:
+        return f"reached {id}"
+
+    server.completion("x://{id}", "id")(complete)
+
+    @server.prompt(scopes=undecided)
+    def say() -> str:
+        return "reached"
+
+    requests = [
+        call_tool("guarded"),
+        modern("tools/list"),
+        modern("prompts/list"),
+        modern("resources/templates/list"),
+        modern("resources/read", uri="x://1"),
+        modern("prompts/get", name="say"),
+        modern("completion/complete", ref={"type": "ref/resource", "uri": "x://{id}"}, argument=ARGUMENT),
+        modern("subscriptions/listen", notifications={"resourceSubscriptions": ["x://1"]}),
+    ]
+    async with open_raw(server, auth=protection()) as raw:
+        for decide in (fail, later, nothing):
+            for request_ in requests:
+                with trio.fail_after(10):
+                    answer = await raw.send(request_, bearer("orders:read"))
+                text = answer.body.decode()
+                assert "reached" not in text
+                assert "s3cret" not in text
+                kind = {"tools/list": "tools", "prompts/list": "prompts"}.get(
+                    request_["method"], "resourceTemplates"
+                )
+                if "result" in answer.message:
+                    assert answer.message["result"][kind] == [], text
+                    assert decide not in (fail, later)
+    assert "s3cret" in caplog.text
+
+
+ARGUMENT = {"name": "id", "value": ""}
+
+
+async def test_what_nobody_may_see_completes_nothing_for_them() -> None:
+    """Neither prompts nor templates, nor with arguments that were filled in before."""
+    server: Server[Any] = Server("x")
+    completed: list[str] = []
+
+    def complete(value: str) -> list[str]:
+        completed.append(value)
+        return ["7"]
+
+    @server.prompt(scopes={"orders:read"})
+    def summarise(order: str) -> str:
+        return order
+
+    @server.resource("orders://{id}", scopes={"orders:read"})
+    def one(id: str) -> str:
+        return id
+
+    server.completion("summarise", "order")(complete)
+    server.completion("orders://{id}", "id")(complete)
+    refs = [
+        ({"type": "ref/prompt", "name": "summarise"}, "order"),
+        ({"type": "ref/resource", "uri": "orders://{id}"}, "id"),
+    ]
+    async with open_raw(server, auth=protection(scopes={"mcp"})) as raw:
+        for ref, name in refs:
+            message = modern("completion/complete", ref=ref, argument={"name": name, "value": "x"})
+            refused = await raw.send(message, bearer("mcp"))
+            assert refused.status == 403
+            assert challenge_of(refused.headers)["scope"] == "mcp orders:read"
+            assert completed == []
+            answer = await raw.send(message, bearer("mcp", "orders:read"))
+            assert answer.message["result"]["completion"]["values"] == ["7"]
+            completed.clear()
+
+
+async def test_nobody_is_notified_of_what_they_may_not_read() -> None:
+    """However the URI is written; and one among many is enough to be refused."""
+    async with open_raw(make_server(), auth=protection()) as raw:
+        for uri in ("orders://7", "ORDERS://7", "orders://%37", "orders://recent"):
+            wanted = {"resourceSubscriptions": ["public://x", uri]}
+            refused = await raw.send(modern("subscriptions/listen", notifications=wanted), bearer())
+            assert refused.status == 403, uri
+        began = await raw.send(initialize("2025-11-25"), bearer())
+        session = {"Mcp-Session-Id": began.headers["mcp-session-id"]}
+        message = {"jsonrpc": "2.0", "id": 5, "method": "resources/subscribe", "params": {"uri": "orders://7"}}
+        assert (await raw.send(message, {**bearer(), **session})).status == 403
+
+
+async def test_a_challenge_holds_nothing_but_itself(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever a request, a token or the names of scopes contain: one field, one line."""
+    server: Server[Any] = Server("x")
+    odd = 'a",error="x\\'
+
+    @server.tool(scopes={odd, "b"})
+    async def order() -> str:
+        return "ordered"
+
+    async with open_raw(server, auth=protection()) as raw:
+        refused = await raw.send(call_tool("order"), bearer("b"))
+        assert refused.headers["www-authenticate"].count("insufficient_scope") == 1
+        assert 'scope="a\\",error=\\"x\\\\ b"' in refused.headers["www-authenticate"]
+        for token in ('x", error="y', "a\tb", "\xa0\xff", "%0d%0aSet-Cookie: a=b"):
+            refused = await raw.send(call_tool("order"), {"Authorization": f"Bearer {token}"})
+            assert refused.status == 401
+            assert challenge_of(refused.headers)["error_description"] == "the token is not valid"
+            assert token not in repr(refused.headers) + caplog.text
+    assert not any("\n" in record.getMessage() for record in caplog.records)
 
 
 # What belongs to somebody.
@@ -511,13 +694,40 @@ async def test_a_verifier_is_asked_again(autojump_clock: trio.testing.MockClock)
         assert (await raw.send(call_tool("whoami"), own)).status == 401
 
 
+async def test_tokens_are_forgotten_when_they_are_asked_about_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Somebody who comes with another one each minute, good or made up, fills nothing in a day."""
+
+    async def verify(token: str) -> dict[str, Any] | None:
+        await trio.lowlevel.checkpoint()
+        return None if token.startswith("bad") else {"sub": token, "aud": RESOURCE}
+
+    async with open_raw(make_server(), auth=protection(verifier=verify, keep_for=30.0)) as raw:
+
+        async def bring(minutes: range) -> Counter[str]:
+            for number in minutes:
+                for token, status in ((f"good{number}", 200), (f"bad{number}", 401)):
+                    answer = await raw.send(call_tool("whoami"), {"Authorization": f"Bearer {token}"})
+                    assert answer.status == status
+                await trio.sleep(60)
+            return objects_of_ours()
+
+        before = await bring(range(3))
+        after = await bring(range(3, 60))
+        kept = "_endpoint._authorization._Kept"
+        assert (before[kept], after[kept]) == (1, 1)
+        (guard,) = (each for each in gc.get_objects() if type(each).__qualname__ == "Guard")
+        assert len(guard._refused) == 1
+
+
 async def test_an_expired_token_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own time counts before `keep_for`."""
     async with open_raw(make_server(), auth=protection(leeway=0.0)) as raw:
         own = bearer(lifetime=2)
         assert (await raw.send(call_tool("whoami"), own)).status == 200
         now = time.time()
-        monkeypatch.setattr(time, "time", lambda: now + 2)
+        monkeypatch.setattr(time, "time", lambda: now + 3)  # its end is a whole second
         assert (await raw.send(call_tool("whoami"), own)).status == 401
 
 
@@ -562,6 +772,40 @@ def test_a_resource_is_a_url(url: Any) -> None:
     """RFC 8707, section 2: absolute, and without a fragment; plain http is for this machine."""
     with pytest.raises((ValueError, TypeError), match="resource"):
         ResourceServer(url, authorization_servers=[ISSUER])
+
+
+@shows("Refresh Tokens")
+def test_offline_access_is_no_scope_of_a_server() -> None:
+    """What a client may do without its user is between the client and the authorization server."""
+    for option in ("scopes", "scopes_supported"):
+        with pytest.raises(ValueError, match="offline_access"):
+            protection(**{option: {"mcp", "offline_access"}})
+    with pytest.raises(ValueError, match="offline_access"):
+        make_server().tool(name="x", scopes={"offline_access"})(lambda: None)
+
+
+@shows("Access Token Privilege Restriction")
+async def test_a_proxy_sends_no_token_of_its_client_on() -> None:
+    """It was issued for the proxy. The server behind is asked with the proxy's own, if there is one."""
+    seen: list[str | None] = []
+
+    async def behind(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            seen.append(dict(scope["headers"]).get(b"authorization", b"").decode() or None)
+        await application(scope, receive, send)
+
+    server: Server[Any] = Server("behind")
+    server.tool(name="touch")(lambda: "touched")
+    application = McpASGI(server)
+    for auth, sent in ((None, None), (StaticToken("own"), "Bearer own")):
+        seen.clear()
+        target = HttpServerParameters("http://localhost:8000/mcp", app=behind)
+        target = target if auth is None else attrs.evolve(target, auth=auth)
+        proxy: Any = Proxy(target)
+        async with open_raw(proxy, auth=protection()) as raw:
+            answer = await raw.send(call_tool("touch"), bearer())
+            assert answer.message["result"]["content"][0]["text"] == "touched"
+        assert set(seen) == {sent}
 
 
 def test_something_vouches_for_tokens() -> None:

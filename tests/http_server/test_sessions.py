@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from http_hosted import Hosted
 from http_raw import Answer, Events, Raw, call_tool, open_raw
 from inside_endpoint import _host
 from inside_http import HttpResponse, parse_target
+from living import objects_of_ours
 from raw import initialize
 
 from trio_mcp import (
@@ -33,6 +35,7 @@ from trio_mcp import (
 pytestmark = pytest.mark.usefixtures("under")
 
 SESSION_REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
+ARRIVAL = "_endpoint._session_channel._Arrival"
 ELICITING: dict[str, Any] = {"elicitation": {}, "sampling": {}}
 
 
@@ -231,6 +234,33 @@ async def test_an_idle_session_ends(autojump_clock: object) -> None:
         assert (await session.send(call("add", a=1, b=2))).status == 404
 
 
+async def test_a_session_that_was_ended_is_gone_although_a_handler_cleans_up(autojump_clock: object) -> None:
+    """Nothing waits for the handler: not the DELETE, nor whoever uses the session afterwards."""
+    server = make_server()
+    cleaned_up = trio.Event()
+
+    @server.tool
+    async def clean_up_slowly() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(5)
+            cleaned_up.set()
+
+    async with open_raw(server) as raw, trio.open_nursery() as nursery:
+        session = await begin(raw)
+        nursery.start_soon(session.send, call("clean_up_slowly"))
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        assert await session.delete() == 204
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await session.send(call("add", 2, a=1, b=1))).status == 404
+        assert await session.delete() == 404
+        assert (trio.current_time() - began, cleaned_up.is_set()) == (0, False)
+        await cleaned_up.wait()
+
+
 @pytest.mark.spec("basic/transports", "Multiple Connections")
 @pytest.mark.parametrize("revision", SESSION_REVISIONS)
 async def test_what_belongs_to_a_request_goes_to_its_stream(revision: str, autojump_clock: object) -> None:
@@ -334,23 +364,32 @@ async def test_a_request_whose_client_has_left_keeps_its_place(autojump_clock: o
     assert log == ["began", "ended"] * 3
 
 
+@asynccontextmanager
+async def begun_over_sse(
+    raw: Raw, revision: str
+) -> AsyncGenerator[tuple[Events, Callable[[Any], Awaitable[int]]]]:
+    """Open a session of HTTP+SSE and shake hands; yield its events, and what posts into it and returns the status."""
+    async with raw.open(None, {"Accept": "text/event-stream"}, method="GET", path="/sse") as response:
+        events = Events(response)
+        endpoint = await events.next()
+        assert endpoint is not None
+        path = endpoint.data.decode()
+
+        async def post(message: Any) -> int:
+            return (await raw.send(message, path=path)).status
+
+        assert await post(initialize(revision)) == 202
+        await events.message()
+        assert await post({"jsonrpc": "2.0", "method": "notifications/initialized"}) == 202
+        yield events, post
+
+
 async def test_a_request_of_2024_keeps_its_place_until_it_is_answered(autojump_clock: object) -> None:
     """Its POST is over at once, and its handler is not; see above."""
     log: list[str] = []
     settings = HttpServerSettings(sse=True, max_requests_per_principal=1)
     async with open_raw(make_server(log), settings) as raw:
-        async with raw.open(None, {"Accept": "text/event-stream"}, method="GET", path="/sse") as response:
-            events = Events(response)
-            endpoint = await events.next()
-            assert endpoint is not None
-            path = endpoint.data.decode()
-
-            async def post(message: Any) -> int:
-                return (await raw.send(message, path=path)).status
-
-            assert await post(initialize("2024-11-05")) == 202
-            await events.message()
-            assert await post({"jsonrpc": "2.0", "method": "notifications/initialized"}) == 202
+        async with begun_over_sse(raw, "2024-11-05") as (events, post):
             for id in (1, 3):
                 assert await post(call("hang", id)) == 202
                 assert await post(call("add", id + 1, a=1, b=1)) == 429
@@ -397,6 +436,87 @@ async def test_cancellations_reach_a_session_in_which_too_much_waits(autojump_cl
         refused = [body["error"]["message"] for body in bodies if "error" in body]
         assert 0 < len(refused) < 8
         assert all("max_waiting_bytes" in problem for problem in refused)
+
+
+async def test_a_post_whose_client_leaves_before_it_is_taken_is_not_served(autojump_clock: object) -> None:
+    """max_waiting_bytes: while reading pauses, nobody but its client can say that it is not needed any more."""
+    limits = Limits(max_inbound_requests=1, max_waiting_bytes=1_000)
+    server = make_server(limits=limits)
+    gate, marked = trio.Event(), list[int]()
+
+    @server.tool
+    async def hold() -> None:
+        await gate.wait()
+
+    @server.tool
+    async def mark(number: int) -> None:
+        marked.append(number)
+
+    async with open_raw(server) as raw, trio.open_nursery() as nursery:
+        session = await begin(raw)
+        nursery.start_soon(session.send, call("hold", 1))
+        await trio.testing.wait_all_tasks_blocked()
+        posts = [trio.CancelScope() for _ in range(8)]
+
+        async def post(number: int) -> None:
+            with posts[number]:
+                await session.send(call("mark", 10 + number, number=number))
+
+        for number in range(8):
+            nursery.start_soon(post, number)
+            await trio.testing.wait_all_tasks_blocked()
+        posts[7].cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert marked == list(range(7))
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+async def test_a_cancellation_whose_client_leaves_before_it_is_taken_is_heard(
+    is_batch: bool, autojump_clock: object
+) -> None:
+    """max_waiting_bytes: while reading pauses. Of a batch it is heard alone; who says it again has it kept once."""
+    limits = Limits(max_inbound_requests=1, max_waiting_bytes=1_000, slow_consumer_timeout=5)
+    server = make_server(limits=limits)
+    gate, marked = trio.Event(), list[int]()
+
+    @server.tool
+    async def hold() -> None:
+        await gate.wait()
+
+    @server.tool
+    async def mark(number: int) -> None:
+        marked.append(number)
+
+    def cancel(*ids: int) -> Any:
+        name = "notifications/cancelled"
+        notes = [{"jsonrpc": "2.0", "method": name, "params": {"requestId": id}} for id in ids]
+        return [*notes, call("mark", 30, number=30)] if is_batch else notes[0]
+
+    async with open_raw(server) as raw, trio.open_nursery() as nursery:
+        session = await begin(raw, "2025-03-26" if is_batch else "2025-11-25")
+        nursery.start_soon(session.send, call("hold", 1))
+        await trio.testing.wait_all_tasks_blocked()
+        for number in range(8):
+            nursery.start_soon(session.send, call("mark", 10 + number, number=number))
+            await trio.testing.wait_all_tasks_blocked()
+        for _ in range(3):
+            for id in (11, 17, 40):
+                with trio.move_on_after(0.1):
+                    await session.send(cancel(id, 10_000 + id))
+                    raise AssertionError
+        await trio.testing.wait_all_tasks_blocked()
+        assert objects_of_ours()[ARRIVAL] == 5 + 2, (
+            "five requests that wait, and what cancels the two that have come"
+        )
+        await trio.sleep(5)
+        assert marked == []
+        gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert marked == [0, 2], "the others were refused"
+        assert not objects_of_ours()[ARRIVAL]
+        assert (await session.send(call("add", 11, a=1, b=1))).status == 200
 
 
 async def test_what_belongs_to_nothing_goes_to_the_get(autojump_clock: object) -> None:
@@ -529,6 +649,33 @@ async def test_a_disconnect_cancels_nothing(autojump_clock: object) -> None:
         assert log == ["began", "ended"]
 
 
+@pytest.mark.parametrize("json_only", [True, False])
+async def test_a_request_whose_session_ends_meanwhile_is_not_said_to_be_unknown(
+    json_only: bool, autojump_clock: object
+) -> None:
+    """404 would tell its client that nothing was done, and the client would ask again: it would be done twice."""
+    log: list[str] = []
+    async with open_raw(make_server(log), HttpServerSettings(json_only=json_only)) as raw:
+        session = await begin(raw)
+        answers: list[Any] = []
+
+        async def ask() -> None:
+            answers.append(await session.send(call("hang")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            assert log == ["began"]
+            assert await session.delete() == 204
+        (answer,) = answers
+        assert answer.status == 503
+        assert json.loads(answer.body)["error"] == {
+            "code": -31002,
+            "message": "the session ended before the request was done",
+        }
+        assert (await session.send(call("add", a=1, b=1))).status == 404, "of this one nothing was done"
+
+
 async def test_batches_are_answered_as_one() -> None:
     """2025-03-26, basic, "Batching"; no other revision has them."""
     batch = [
@@ -551,6 +698,35 @@ async def test_batches_are_answered_as_one() -> None:
         assert (await newer.send(batch)).status == 400
         unsaid = await newer.send(batch, **{"MCP-Protocol-Version": None})
         assert unsaid.status == 400
+
+
+async def test_a_part_of_a_batch_is_cancelled_and_the_rest_is_answered(autojump_clock: object) -> None:
+    """2025-03-26: the POST ends with the answers that there are."""
+    log: list[str] = []
+    server = make_server(log)
+    gate = trio.Event()
+
+    @server.tool
+    async def wait() -> str:
+        await gate.wait()
+        return "waited"
+
+    async with open_raw(server) as raw, trio.open_nursery() as nursery:
+        session = await begin(raw, "2025-03-26")
+        answers: list[Answer] = []
+
+        async def post() -> None:
+            answers.append(await session.send([call("hang", 1), call("wait", 2)]))
+
+        nursery.start_soon(post)
+        await trio.testing.wait_all_tasks_blocked()
+        assert await session.note("notifications/cancelled", requestId=1) == 202
+        await trio.testing.wait_all_tasks_blocked()
+        assert (log, answers) == (["began", "ended"], [])
+        gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        (one,) = json.loads(answers[0].body)
+        assert (one["id"], one["result"]["content"][0]["text"]) == (2, "waited")
 
 
 @pytest.mark.parametrize("stateless", [False, True])
@@ -644,6 +820,38 @@ async def test_every_event_arrives_once_and_in_order(store: Any, pause: float, a
         assert [m["params"]["progress"] for m in seen[:-1]] == [1, 2, 3]
         async with session.get(last) as response:
             assert await Events(response).next() is None
+
+
+async def test_what_a_stuck_connection_takes_after_all_changes_nothing_for_the_one_after_it(
+    autojump_clock: object,
+) -> None:
+    """A client that does not read its first connection comes back, and reads both."""
+    server = make_server(limits=Limits(max_outbox_bytes=10_000))
+    gate = trio.Event()
+
+    @server.tool
+    async def count(ctx: Context) -> str:
+        for number in range(100):
+            await ctx.info(f"{number} " + "x" * 1_000)
+        await gate.wait()
+        await ctx.info("100 ")
+        return "done"
+
+    async with open_raw(server) as raw:
+        session = await begin(raw)
+        async with session.post(call("count")) as first:
+            old = Events(first)
+            assert await old.next() is not None
+            await trio.testing.wait_all_tasks_blocked()
+            async with session.get("2-0") as second:
+                new = Events(second)
+                seen = [int((await new.message())["params"]["data"].split()[0]) for _ in range(100)]
+                while await old.next() is not None:
+                    pass
+                gate.set()
+                seen.append(int((await new.message())["params"]["data"].split()[0]))
+                assert seen == list(range(101))
+                assert "result" in await new.message()
 
 
 async def test_a_handler_lets_its_connection_go(autojump_clock: object) -> None:
@@ -885,6 +1093,64 @@ async def test_a_question_waits_for_a_stream_that_comes_a_little_later(
         assert answers[0].message["result"]["content"][0]["text"] == "hi"
 
 
+@pytest.mark.parametrize("store", [MemoryEventStore, SlowStore])
+@pytest.mark.parametrize("was_open", [False, True], ids=["never open", "kept in the store"])
+async def test_a_question_that_was_cancelled_before_it_was_read_is_not_asked(
+    was_open: bool, store: Any, autojump_clock: object
+) -> None:
+    """Promises 2 and 4: neither it nor its goodbye comes, wherever the client takes the stream up again."""
+    async with open_raw(chatty_server(), ONLY_JSON, event_store=store()) as raw, trio.open_nursery() as nursery:
+        session = await begin(raw, capabilities=ELICITING)
+        if was_open:
+            async with session.get() as response:
+                await session.send(call("steps", 1, "before"))
+                assert (await Events(response).message())["params"]["progressToken"] == "before"
+        nursery.start_soon(session.send, call("try_to_ask", 2))
+        await trio.testing.wait_all_tasks_blocked()
+        await session.note("notifications/cancelled", requestId=2)
+        for id in (3, 4):
+            async with session.get("0-1" if was_open else None) as response:
+                events = Events(response)
+                await session.send(call("steps", id, f"t{id}"))
+                tokens = [(await events.message())["params"]["progressToken"]]
+                while tokens[-1] != f"t{id}":
+                    tokens.append((await events.message())["params"]["progressToken"])
+                assert set(tokens) <= {"before", "t3", f"t{id}"}
+
+
+async def test_a_question_that_may_have_been_read_is_cancelled(autojump_clock: object) -> None:
+    """Its client may answer it when it comes back, and the goodbye is the first thing that it learns."""
+    async with open_raw(chatty_server(), ONLY_JSON) as raw, trio.open_nursery() as nursery:
+        session = await begin(raw, capabilities=ELICITING)
+        async with session.get() as response:
+            nursery.start_soon(session.send, call("try_to_ask", 2))
+            event = await Events(response).next()
+            assert event is not None
+        question = json.loads(event.data)
+        await session.note("notifications/cancelled", requestId=2)
+        async with session.get(event.last_event_id) as response:
+            goodbye = await Events(response).message()
+        assert goodbye["method"] == "notifications/cancelled"
+        assert goodbye["params"]["requestId"] == question["id"]
+
+
+async def test_other_messages_do_not_prolong_the_wait_for_a_stream(autojump_clock: object) -> None:
+    """`stream_timeout` is how long a question waits, whatever else is queued for the client meanwhile."""
+    async with open_raw(chatty_server(), ONLY_JSON) as raw, trio.open_nursery() as nursery:
+        session = await begin(raw, capabilities=ELICITING)
+
+        async def chatter() -> None:
+            for id in itertools.count(100):
+                await trio.sleep(ONLY_JSON.stream_timeout / 3)
+                await session.send(call("steps", id, f"t{id}"))
+
+        nursery.start_soon(chatter)
+        with trio.fail_after(ONLY_JSON.stream_timeout + 0.1):
+            answer = await session.send(call("try_to_ask"))
+        assert "cannot be asked" in answer.message["result"]["content"][0]["text"]
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_question_that_gives_way_to_unread_messages_fails(autojump_clock: object) -> None:
     """The handler that asked gets an error, and does not wait for what is gone."""
     async with open_raw(chatty_server(), ONLY_JSON) as raw:
@@ -983,6 +1249,28 @@ async def test_the_transport_of_2024(autojump_clock: object) -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert log == ["began", "ended"]
         assert (await raw.send(call("add", a=1, b=1), path=path)).status == 404
+
+
+async def test_a_cancellation_may_overtake_a_part_of_a_batch_over_http_and_sse(autojump_clock: object) -> None:
+    """A client of 2025-03-26 can speak over it, too. The others are answered; a batch that is invalid is refused."""
+    log: list[str] = []
+    async with (
+        open_raw(make_server(log), HttpServerSettings(sse=True)) as raw,
+        begun_over_sse(raw, "2025-03-26") as (events, post),
+    ):
+        params = {"requestId": "early"}
+        early = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        assert await post(early) == 202
+        assert await post([call("hang", "early"), call("add", 1, a=1, b=2)]) == 202
+        with trio.fail_after(60):
+            answers: Any = await events.message()
+        assert [one["id"] for one in answers] == [1]
+        assert await post(early) == 202
+        assert await post([call("hang", 2), {"jsonrpc": "2.0", "id": 3}]) == 202
+        assert await post({**early, "params": {"requestId": 2}}) == 202
+        answers = await events.message()
+        assert [one["error"]["code"] for one in answers] == [-32600]
+    assert log == ["began", "ended"]
 
 
 async def test_a_session_of_2024_belongs_to_the_principal_that_began_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import tracemalloc
 import zlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -406,6 +407,21 @@ async def test_a_late_pong_is_no_silence() -> None:
             assert [each.opcode for each in seen].count(TEXT) >= 10
 
 
+async def test_a_client_is_not_silent_while_nothing_of_it_is_read() -> None:
+    """max_waiting_bytes: its pongs are behind requests that wait, and reading pauses."""
+    watcher = Watcher(max_inbound_requests=1, max_waiting_bytes=20_000, slow_consumer_timeout=ENOUGH)
+    settings = HttpServerSettings(keep_alive_interval=0.1, ping_timeout=0.2)
+    with trio.fail_after(ENOUGH):
+        async with served(watcher.server, settings=settings) as port, raw_socket(port) as socket:
+            await socket.send(call("hang"))
+            await watcher.begun.wait()
+            with trio.move_on_after(1):  # as much as the server takes
+                await socket.send(*(call("add", number, a=1, b=1, more="x" * 1_000) for number in range(1, 200)))
+            with trio.move_on_after(1):
+                await watcher.cancelled.wait()
+            assert not watcher.cancelled.is_set()
+
+
 async def test_pings_are_answered_while_all_handlers_are_busy() -> None:
     watcher = Watcher(max_inbound_requests=2)
     with trio.fail_after(ENOUGH):
@@ -610,6 +626,33 @@ async def test_who_keeps_too_much_of_messages_gives_way() -> None:
                     await socket.send(frame(TEXT, "x" * 3_000_000)[:2_500_000])
                 assert await socket.closed_with() == 1013
             await still_works(port)
+
+
+async def test_what_has_given_way_takes_no_memory_until_its_client_closes() -> None:
+    """max_kept_bytes: clients that begin large messages, and then neither end them nor answer Close."""
+    watcher = Watcher(max_kept_bytes=4_000_000)
+    data = frame(TEXT, "x" * 3_000_000)[:2_500_000]
+
+    async with served(watcher.server) as port, trio.open_nursery() as nursery:
+
+        async def begin() -> None:
+            async with raw_socket(port) as socket:
+                with suppress(trio.BrokenResourceError):
+                    await socket.stream.send_all(data)
+                    await trio.sleep_forever()
+
+        with trio.fail_after(ENOUGH):
+            tracemalloc.start()
+            try:
+                for _ in range(20):
+                    nursery.start_soon(begin)
+                    await trio.sleep(0.02)
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            await still_works(port)
+        nursery.cancel_scope.cancel()
+    assert peak < 12_000_000
 
 
 # Beside HTTP, over TLS, at a Unix socket.

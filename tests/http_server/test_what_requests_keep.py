@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
+import socket
 import tracemalloc
 from collections.abc import Mapping, MutableMapping
 from contextlib import AsyncExitStack
@@ -15,12 +18,13 @@ import trio
 import trio.testing
 from http_raw import Answer, Events, Raw, call_tool, open_raw
 from http_wire import Served, Wire, head_for, request_for, serving
-from inside_endpoint import RequestBody
+from inside_core import Pool
+from inside_endpoint import RequestBody, RequestLoans, Turnstile, WaitingBody
 from inside_http import HttpResponse
 from kept import kept_by
 from raw import META, initialize
 
-from trio_mcp import Context, HttpServerSettings, Limits, McpASGI, PoolStatistics, Server
+from trio_mcp import Context, HttpRefused, HttpServerSettings, Limits, McpASGI, PoolStatistics, Server
 
 MIB: Final = 1 << 20
 HOG: Final = {"X-Forwarded-For": "198.51.100.1"}
@@ -102,6 +106,51 @@ def fields_of(message: Mapping[str, Any], length: int) -> dict[str, str]:
         "Mcp-Method": str(message["method"]),
         "Mcp-Name": str(message["params"]["name"]),
     }
+
+
+# Bodies that wait for their turn.
+
+
+async def test_bodies_that_wait_for_their_turn_give_way(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once their loans alone were taken back: bodies of 140 MiB that nobody counted stayed until they were served."""
+    ticks = itertools.count()  # each step of a great request holds the loop for a second
+    monkeypatch.setattr(Turnstile.__init__, "__kwdefaults__", {"clock": lambda: float(next(ticks))})
+    server, statuses = echo_server(), list[int]()
+
+    async def send(message: dict[str, Any]) -> None:
+        answer = await raw.send(message, HOG)
+        statuses.append(answer.status)
+        if answer.status == 503:
+            assert "the body that was received had to make room for others" in answer.error["message"]
+
+    async with open_raw(server, SETTINGS) as raw:
+        assert (await raw.send(call_tool("echo", text="x"), HONEST)).status == 200
+        assert (await raw.send(call_tool("echo", text="x" * 100_000), HOG)).status == 200
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(send, call_tool("echo", text="x" * 200_000))
+            with trio.move_on_after(0.01):
+                await trio.sleep_forever()
+            assert statuses == [503] * 16, "they wait with the others, or were served too soon"
+            assert bytes_of(server).of == {"bodies": 4 * 256 * 1024}
+    # One that is served takes twice as much, so another one makes room for it.
+    assert sorted(statuses[16:]) == [200, 200, 503, 503]
+
+
+def test_a_body_that_gives_way_is_let_go_at_once() -> None:
+    """Whoever has borrowed instead allocates at once, and the task that waits runs later."""
+    pool, body = Pool("max_kept_bytes", MIB, MIB // 2), b"{" + b" " * 300_000
+    loans = RequestLoans(pool, "hog")
+    loans.grow_body(len(body), lambda: None)
+    waiting = WaitingBody(loans, body)
+    assert body in gc.get_referents(waiting)
+    other = RequestLoans(pool, "hog")
+    other.grow_body(len(body), lambda: None)
+    assert body not in gc.get_referents(waiting)
+    with pytest.raises(HttpRefused, match="the body that was received had to make room"):
+        waiting.take()
 
 
 # Bodies that arrive.
@@ -538,9 +587,8 @@ async def test_answers_that_are_not_read_are_cut_on_sockets(host: str) -> None:
             wires: list[Wire] = []
             for _ in range(6):
                 wires.append(await stack.enter_async_context(served.wire()))
-                before = bytes_of(gate.server).taken_back
+                before, lent = bytes_of(gate.server).taken_back, bytes_of(gate.server).lent
                 await wires[-1].stream.send_all(request_for(message, HOG))
-                lent = bytes_of(gate.server).lent
                 while bytes_of(gate.server).lent == lent and bytes_of(gate.server).taken_back == before:
                     await trio.sleep(0.01)
                 assert bytes_of(gate.server).lent <= 24 * MIB
@@ -554,3 +602,72 @@ async def test_answers_that_are_not_read_are_cut_on_sockets(host: str) -> None:
                     await wire.answer()
             while "answers" in bytes_of(gate.server).of and bytes_of(gate.server).lent > 10 * MIB:
                 await trio.sleep(0.01)
+
+
+# What sessions say and nobody reads.
+
+
+async def begin_2024(served: Served, wire: Wire) -> str:
+    """Begin a session of HTTP with SSE whose stream nobody reads any more. Returns where its messages go."""
+    wire.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    head = f"GET /sse HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {HOG['X-Forwarded-For']}\r\n"
+    await wire.stream.send_all(f"{head}Accept: text/event-stream\r\n\r\n".encode())
+    said = b""
+    while b"\n" not in said.partition(b"session_id=")[2]:
+        said += await wire.stream.receive_some()
+    path = "/messages" + said.partition(b"/messages")[2].split()[0].decode()
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    for message in (initialize("2024-11-05"), note):
+        assert (await served.raw.send(message, HOG, path=path)).status == 202
+    return path
+
+
+async def test_sessions_that_give_way_keep_nothing(host: str) -> None:
+    """Once what they had not sent stayed, uncounted, until the client was given up: a server took 520 MiB."""
+    limits = Limits(max_kept_bytes=48 * MIB, max_kept_bytes_per_principal=24 * MIB)
+    gate = large_server(limits)
+    settings = attrs.evolve(SETTINGS, sse=True, send_timeout=600)
+    with trio.fail_after(60):
+        async with serving(gate.server, settings) as served, AsyncExitStack() as stack:
+            wires = [await stack.enter_async_context(served.wire()) for _ in range(8)]
+            paths = [await begin_2024(served, wire) for wire in wires]
+            tracemalloc.start()
+            stack.callback(tracemalloc.stop)
+            for path in paths:
+                call = calling("legacy", "large", size=6_000_000)
+                assert (await served.raw.send(call, HOG, path=path)).status == 202
+                assert bytes_of(gate.server).lent <= 24 * MIB
+            assert bytes_of(gate.server).taken_back
+            with trio.fail_after(10):
+                while tracemalloc.get_traced_memory()[0] > bytes_of(gate.server).lent + 2 * MIB:
+                    await trio.sleep(0.01)
+
+
+async def test_what_an_ended_session_has_queued_is_kept_until_it_is_read(autojump_clock: object) -> None:
+    """Whoever reads it gets all of it, in pieces; who does not read it pays for it, although the session is over."""
+    limits = Limits(max_kept_bytes=8 * MIB, max_kept_bytes_per_principal=4 * MIB, max_outbox_bytes=1 * MIB)
+    server: Server[Any] = Server("s", limits=limits)
+
+    @server.tool
+    async def chat(ctx: Context) -> str:
+        for _ in range(15):
+            await ctx.info("x" * 60_000)
+        return "said"
+
+    async with open_raw(server, attrs.evolve(SETTINGS, json_only=True)) as raw:
+        fields = await begin(raw, HOG)
+        assert (await raw.send(calling("legacy", "chat"), fields)).status == 200
+        assert bytes_of(server).of["streams"] > 15 * 60_000
+        listening = {**fields, "Accept": "text/event-stream"}
+        async with raw.open(None, listening, method="GET") as response:
+            await trio.testing.wait_all_tasks_blocked()
+            assert 0 < bytes_of(server).of["answers"] <= 2 * 256 * 1024 + 64 * 1024
+            assert (await raw.send(None, fields, method="DELETE")).status == 204
+            await trio.testing.wait_all_tasks_blocked()
+            assert bytes_of(server).of["streams"] > 10 * 60_000
+            assert "sessions" not in bytes_of(server).of
+            events = Events(response)
+            for _ in range(15):
+                assert len((await events.message())["params"]["data"]) == 60_000
+        await trio.testing.wait_all_tasks_blocked()
+        assert not bytes_of(server).of

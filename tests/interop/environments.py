@@ -23,6 +23,10 @@ PYTHON_2_3: Final = PythonEnvironment(
         "fastmcp-slim[client]==4.1.6",
     ),
 )
+# What programs of the same behaviour are written with, and their tests.
+COMPARED: Final = PythonEnvironment(
+    "compared", ("mcp==2.3.0", "fastmcp==4.1.0", "pytest==9.2.0", "pytest-asyncio==1.5.0")
+)
 TYPESCRIPT_1_4: Final = NodeEnvironment(
     "typescript-1.4", ("@modelcontextprotocol/sdk@1.4.1", "@modelcontextprotocol/server-everything@2025.1.14")
 )
@@ -38,6 +42,15 @@ TYPESCRIPT_2_4: Final = NodeEnvironment(
     ),
 )
 INSPECTOR: Final = NodeEnvironment("inspector", ("@modelcontextprotocol/inspector@2.12.0",))
+EXT_APPS: Final = NodeEnvironment(
+    "ext-apps-2.0",
+    (
+        "@modelcontextprotocol/ext-apps@2.0.4",
+        "@modelcontextprotocol/client@2.4.0",
+        "@modelcontextprotocol/core@2.4.0",
+        "@modelcontextprotocol/server@2.4.0",
+    ),
+)
 CONFORMANCE: Final = NodeEnvironment(
     "conformance-0.2",
     # The suite speaks through an SDK, of which it would take any later version.
@@ -49,10 +62,12 @@ ENVIRONMENTS: Final = (
     PYTHON_1_2,
     PYTHON_1_30,
     PYTHON_2_3,
+    COMPARED,
     TYPESCRIPT_1_4,
     TYPESCRIPT_1_32,
     TYPESCRIPT_2_4,
     INSPECTOR,
+    EXT_APPS,
     CONFORMANCE,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -63,6 +64,14 @@ class Recording:
     input_ended_at: float | None = None
     exited_at: float | None = None
     exit_status: int | None = None
+
+    @property
+    def ended_as_a_probe(self) -> bool:
+        """Whether the server exited by itself, or died of the signal that some clients send while they close its input.
+
+        That signal may come when the program has nothing left to do but to exit, and has given up its handler.
+        """
+        return self.exit_status == 0 or (self.signals, self.exit_status) == (["SIGTERM"], -signal.SIGTERM)
 
     def messages(self, writer: Side, method: str | None = None) -> list[dict[str, Any]]:
         """Return what one side wrote, decoded, or only its messages of one method."""

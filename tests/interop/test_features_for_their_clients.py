@@ -211,8 +211,10 @@ def test_nobody_is_asked_by_a_request_in_the_modern_era(visit: Visit) -> None:
 
 def test_all_the_server_writes_is_what_the_official_schema_says(visit: Visit) -> None:
     """Each message by the revision it belongs to; and the server exits by itself."""
-    for recording in visit.session.recordings:
+    *probes, last = visit.session.recordings
+    for recording in (*probes, last):
         assert recording.check("server").checked_messages > 0
-        assert recording.exit_status == 0
-    assert visit.session.recordings[-1].check("server").revision == visit.revision
+    assert all(probe.ended_as_a_probe for probe in probes)
+    assert last.exit_status == 0
+    assert last.check("server").revision == visit.revision
     assert visit.session.findings["closed"]

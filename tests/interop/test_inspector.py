@@ -26,6 +26,7 @@ from trio_mcp import Revision
 pytestmark = pytest.mark.interop
 
 SERVER: Final = Path(__file__).with_name("full_server.py")
+NULLABLE: Final = Path(__file__).with_name("nullable_server.py")
 LAUNCHER: Final = (
     INSPECTOR.package("@modelcontextprotocol/inspector") / "clients" / "launcher" / "build" / "index.js"
 )
@@ -139,3 +140,17 @@ async def test_what_it_cannot_be_asked_is_refused(listener: Listener) -> None:
     for revision in (LEGACY, MODERN):
         printed, _ = await ask("streamable-http", revision, "tools/call --tool-name book", listener)
         assert printed["error"]["message"] == "the client has not declared elicitation"
+
+
+@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+async def test_it_finds_nothing_strange_about_parameters_that_may_be_null(revision: Revision) -> None:
+    """Clients that know one type at a time drop a list of types, which is what it warns of where that is written."""
+    INSPECTOR.require()
+    era = "modern" if revision.is_modern else "legacy"
+    told = ("--cli", "--strict", "--format", "json", "--protocol-era", era, "--method", "tools/list")
+    with trio.fail_after(HANGS):
+        printed = await _run(*told, "--", sys.executable, str(NULLABLE))
+    assert [tool["name"] for tool in printed["result"]["tools"]] == ["look", "by_hand"]
+    found = {tool["toolName"]: tool["findings"] for tool in printed["schemaFindings"]}
+    assert [finding["rule"] for finding in found.pop("by_hand")] == ["type-union"]
+    assert found == {}

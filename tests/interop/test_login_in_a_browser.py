@@ -61,7 +61,8 @@ async def test_a_person_agrees_in_a_browser_and_later_commands_are_logged_in(tmp
         async with login.serving(), trio.open_nursery() as nursery:
             await nursery.start(partial(serve_http, server, port=port, auth=login.protect(url)))
             logged_in = await run("login", url)
-            assert logged_in.stdout == b"the server has answered; commands with --auth are logged in\n"
+            done = f"logged in at {url}, as far as it wants that; so are commands with --auth\n"
+            assert logged_in.stdout.decode() == done
             pages = [(each.method, each.path) for each in login.requests]
             assert pages.count(("POST", "/consent")) == 1, "somebody has pressed the button"
             assert dict(login.grants) == {"authorization_code": 1}

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import socket
 import subprocess
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import pytest
 import trio
-from environments import PYTHON_2_3, TYPESCRIPT_1_32, node
+from environments import PYTHON_2_3, TYPESCRIPT_1_32, TYPESCRIPT_2_4, node
 from listening import open_listener
+from logging_in import log_in_at
 
 from trio_mcp import MemoryTokenStore, OAuth, open_client
 
 pytestmark = pytest.mark.interop
 
 PROGRAMS: Final = Path(__file__).with_name("servers")
-
-
-def _visit(url: str) -> str | None:
-    """Open a page as a browser would, and return where it sends the browser."""
-    parts = urlsplit(url)
-    assert parts.hostname is not None
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
-    try:
-        connection.request("GET", f"{parts.path}?{parts.query}")
-        return connection.getresponse().getheader("Location")
-    finally:
-        connection.close()
 
 
 def _free_port() -> int:
@@ -62,7 +49,7 @@ async def test_we_log_in_at_a_server_of_the_typescript_sdk() -> None:
 
     async def open_page(url: str) -> str | None:
         pages.append(url)
-        return await trio.to_thread.run_sync(_visit, url)
+        return await log_in_at(url)
 
     command = [str(node()), str(program), "--oauth", "--oauth-strict"]
     environment = {**os.environ, **{name: str(port) for name, port in ports.items()}}
@@ -83,6 +70,38 @@ async def test_we_log_in_at_a_server_of_the_typescript_sdk() -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_we_log_in_at_a_server_of_the_typescript_sdk_2(revision: str) -> None:
+    """Its metadata, its challenges and its check of the resource, in both eras."""
+    TYPESCRIPT_2_4.require()
+    TYPESCRIPT_1_32.require()
+    demo = (
+        TYPESCRIPT_1_32.package("@modelcontextprotocol/sdk")
+        / "dist/esm/examples/server/demoInMemoryOAuthProvider.js"
+    )
+    pages: list[str] = []
+
+    async def open_page(url: str) -> str | None:
+        pages.append(url)
+        return await log_in_at(url)
+
+    login = _free_port()
+    program = PROGRAMS / "protected_typescript_2.mjs"
+    command = [str(node()), str(program), "streamable-http", str(demo), str(login)]
+    with open_listener(command, directory=TYPESCRIPT_2_4.directory) as listener, trio.fail_after(60):
+        await _wait_listening(login)
+        url = listener.url("streamable-http")
+        auth = OAuth(open_page=open_page)
+        names: set[str] = set()
+        for _ in range(2):
+            async with open_client(url, auth=auth, revision=revision) as client:
+                names.add((await client.call_tool("whoami")).text)
+    assert len(pages) == 1
+    assert len(names) == 1
+    assert names.pop() in pages[0]
+    assert "scope=mcp%3Atools" in pages[0]
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
 async def test_we_log_in_and_refresh_at_a_server_of_the_python_sdk(revision: str) -> None:
     """Its metadata, its registration, its codes, and refresh tokens that are good for once."""
     PYTHON_2_3.require()
@@ -90,7 +109,7 @@ async def test_we_log_in_and_refresh_at_a_server_of_the_python_sdk(revision: str
 
     async def open_page(url: str) -> str | None:
         pages.append(url)
-        return await trio.to_thread.run_sync(_visit, url)
+        return await log_in_at(url)
 
     port = _free_port()
     command = [str(PYTHON_2_3.python), str(PROGRAMS / "protected_python_2.py"), str(port)]
@@ -101,11 +120,12 @@ async def test_we_log_in_and_refresh_at_a_server_of_the_python_sdk(revision: str
             open_page=open_page, store=store, redirect_uri="http://localhost:3000/callback", listen=False
         )
         names: set[str] = set()
-        for _ in range(2):
-            async with open_client(url, auth=auth, revision=revision) as client:
-                for _ in range(3):
-                    names.add((await client.call_tool("whoami")).text)
-                    await trio.sleep(1.5)  # a token is good for two seconds of the other process
+        async with open_client(url, auth=auth, revision=revision) as client:
+            for _ in range(2):
+                names.add((await client.call_tool("whoami")).text)
+                await trio.sleep(2.1)  # a token is good for two seconds of the other process
+        async with open_client(url, auth=auth, revision=revision) as client:
+            names.add((await client.call_tool("whoami")).text)
         assert await auth.log_out(url)
         assert not await auth.log_out(url)
     assert len(pages) == 1, "everything after the login was refreshed"

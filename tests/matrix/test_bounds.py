@@ -289,3 +289,24 @@ async def test_a_server_that_ends_answers_what_it_has_begun(
     else:
         assert "serving ended before the request was done" in outcome[0]
     assert cancelled == ([] if seconds == 3 else [60])
+
+
+@carried()
+async def test_a_client_may_ask_so_often(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A server's rate counts messages, not connections or HTTP requests: over every transport alike."""
+    server: Server[Any] = Server("limited", rate="3/hour")
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    async with open_line(server, binding, revision) as line:
+        for _ in range(3):
+            assert (await line.client.call_tool("echo", {"text": "a"})).text == "a"
+        with pytest.raises(
+            RequestError, match=r"3/hour by each client \(rate\): try again in 1\d{3} s"
+        ) as caught:
+            await line.client.call_tool("echo", {"text": "a"})
+        assert caught.value.code == -31002

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -67,10 +68,19 @@ def test_a_hierarchy_ends() -> None:
         ({"iss": None}, 0.0, None),
         ({"aud": ["x", "https://MCP.test/mcp"]}, 0.0, None),
         ({"aud": "https://mcp.test/mcp/other"}, 0.0, "another resource"),
+        ({"aud": ["https://x.test"] * 50_000 + ["https://mcp.test/mcp"]}, 0.0, None),
+        ({"aud": ["https://x.test"] * 50_000 + ["https://MCP.test/mcp"]}, 0.0, "another resource"),
+        ({"aud": ["http://[", "https://MCP.test/mcp"]}, 0.0, None),
+        ({"iat": 100}, 40.0, None),
+        ({"iat": 100}, 39.9, "in the future"),
+        ({"iat": "now"}, 0.0, "iat"),
         ({"aud": None}, 0.0, "another resource"),
         ({"sub": None}, 0.0, "whose"),
         ({"sub": 7}, 0.0, "whose"),
+        ({"sub": ""}, 0.0, "whose"),
         ({"sub": None, "client_id": "job"}, 0.0, None),
+        ({"sub": None, "client_id": ""}, 0.0, "whose"),
+        ({"sub": "client_id=job"}, 0.0, "client's id"),
         ({"cnf": {}}, 0.0, "bound"),
         ({"cnf": {"jkt": 7}}, 0.0, "bound"),
         ({"cnf": "x"}, 0.0, "bound"),
@@ -83,10 +93,20 @@ def test_what_a_token_must_say(changes: dict[str, Any], now: float, reason: str 
     if reason is None:
         accepted = RULES.accept(claims, now)
         assert accepted.principal.issuer == "https://login.test"
-        assert accepted.principal.subject == claims.get("sub", "job")
+        assert accepted.principal.subject == claims.get("sub", "client_id=job")
     else:
         with pytest.raises(TokenRefused, match=reason):
             RULES.accept(claims, now)
+
+
+@pytest.mark.parametrize("name", ["client_id", "azp"])
+def test_a_client_is_no_user_of_the_same_name(name: str) -> None:
+    """RFC 9068, section 5: clients may influence their id, and must not become a user by that."""
+    ann = RULES.accept({**SAID, "sub": "ann"}, 0.0).principal
+    said = {key: value for key, value in SAID.items() if key not in ("sub", "client_id", "azp")}
+    client = RULES.accept({**said, name: "ann"}, 0.0).principal
+    assert client != ann
+    assert (client.client_id, client.subject) == ("ann", "client_id=ann")
 
 
 def test_only_keys_that_verify_are_used() -> None:
@@ -125,7 +145,7 @@ def test_how_a_token_must_be_signed(header: dict[str, str], accepted: bool) -> N
     key, other = ECKey.generate_key("P-256"), RSAKey.generate_key(2048)
     token = read_token(jwt.encode(header, SAID, key, default_type=None))
     assert token is not None
-    assert (token.issuer, token.key_id) == ("https://login.test", None)
+    assert (token.claims["iss"], "kid" in token.header) == ("https://login.test", False)
 
     def is_accepted(rules: JwtRules, by: object) -> bool:
         try:
@@ -144,6 +164,13 @@ def test_how_a_token_must_be_signed(header: dict[str, str], accepted: bool) -> N
 def test_what_is_no_token_is_none(text: str) -> None:
     """Whatever comes."""
     assert read_token(text) is None
+
+
+@pytest.mark.parametrize("header", ['["alg"]', '"alg"', '"alg and more"', '[[],"alg"]'])
+def test_a_header_that_is_no_object_is_that_of_no_token(header: str) -> None:
+    """Anybody could make a server fail with one, for joserfc takes whatever has "alg" in it."""
+    text = base64.urlsafe_b64encode(header.encode()).decode().rstrip("=")
+    assert read_token(f"{text}.e30.AA") is None
 
 
 def test_challenges_say_what_is_needed() -> None:

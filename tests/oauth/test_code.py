@@ -108,6 +108,17 @@ def test_an_error_from_somebody_else_is_not_shown() -> None:
     assert "call_this_number" not in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    "answer", ["http://[", "", "?state=\ud800", "?state=%ED%A0%80", "\udcff", "//[::1", "?" + "a&" * 3_000]
+)
+def test_what_is_no_answer_is_refused(answer: str) -> None:
+    """A person may have copied anything."""
+    attempt = begin_login(FOUND, "me", CALLBACK, None)
+    assert not attempt.is_for(answer)
+    with pytest.raises(AuthorizationFailed, match="to another one"):
+        attempt.take(answer)
+
+
 @pytest.mark.parametrize("extra", ["&state=x", "&code=x", "&iss=x"])
 def test_what_comes_twice_is_refused(extra: str) -> None:
     attempt = begin_login(FOUND, "me", CALLBACK, None)

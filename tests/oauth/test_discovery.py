@@ -171,7 +171,12 @@ def test_what_a_server_calls_itself_is_sent_byte_for_byte() -> None:
         ({AT_PATH: {"resource": SERVER}}, "names no authorization server"),
         ({AT_PATH: {**RESOURCE, "authorization_servers": "x"}}, "not a list"),
         ({AT_PATH: {**RESOURCE, "authorization_servers": ["ftp://x"]}}, "cannot be used"),
-        ({AT_PATH: RESOURCE}, "has no metadata"),
+        ({AT_PATH: RESOURCE}, r"has no metadata at \S+ \(HTTP status 404\), "),
+        ({AT_PATH: RESOURCE, AT_ISSUER: 401}, r"has no metadata at \S+ \(HTTP status 401\), "),
+        ({AT_PATH: RESOURCE, AT_ISSUER: []}, r"has no metadata at \S+ \(not a JSON object\), "),
+        ({AT_PATH: RESOURCE, AT_ISSUER: 429}, "answered with HTTP status 429"),
+        ({AT_PATH: 429}, "answered with HTTP status 429"),
+        ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "issuer": ""}}, "name the issuer '', not"),
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "issuer": f"{ISSUER}/"}}, "not used"),
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "issuer": "https://honest.example"}}, "not used"),
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "token_endpoint": None}}, "no token_endpoint"),
@@ -224,7 +229,8 @@ def test_a_server_of_2025_03_26_is_its_own_authorization_server() -> None:
 
 @shows("Fallbacks for Servers without Metadata Discovery")
 def test_a_server_of_2025_03_26_without_metadata_has_its_endpoints_at_the_root() -> None:
-    found, _ = walk({})
+    found, urls = walk({})
+    assert urls == [AT_PATH, AT_ROOT, f"{ORIGIN}/.well-known/oauth-authorization-server"]
     server = found.server
     assert (server.authorization_endpoint, server.token_endpoint, server.registration_endpoint) == (
         f"{ORIGIN}/authorize",
@@ -287,3 +293,12 @@ def test_the_query_of_a_server_that_says_nothing_of_itself_is_not_sent() -> None
             steps.send(Fetched(404))
     except StopIteration as done:
         assert done.value.resource == SERVER
+
+
+@shows("Server Metadata Discovery Headers")
+def test_the_revision_is_named_where_a_server_of_2025_03_26_is_asked() -> None:
+    steps = discover(SERVER)
+    fetch = next(steps)
+    while fetch.url != f"{ORIGIN}/.well-known/oauth-authorization-server":
+        fetch = steps.send(Fetched(404))
+    assert dict(fetch.headers) == {"MCP-Protocol-Version": "2025-03-26"}

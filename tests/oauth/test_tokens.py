@@ -178,7 +178,10 @@ def test_which_urls_are_no_client_ids(url: str) -> None:
 @shows("Client ID Metadata Documents", "Example Metadata Document")
 def test_the_document_at_a_client_id_names_it() -> None:
     url = "https://a.example/client.json"
-    assert metadata_document(url, "A", ["http://127.0.0.1/callback"])["client_id"] == url
+    document = metadata_document(url, "A", ["http://127.0.0.1/callback"])
+    assert document["client_id"] == url
+    assert (document["client_name"], document["redirect_uris"]) == ("A", ["http://127.0.0.1/callback"])
+    assert document["grant_types"] == ["authorization_code", "refresh_token"]
 
 
 def answer(**members: Any) -> TokenSet:
@@ -228,8 +231,18 @@ def test_a_refusal_says_why() -> None:
     with pytest.raises(AuthorizationFailed, match="invalid_grant: too old") as failed:
         read_token(400, {"error": "invalid_grant", "error_description": "too old"}, ASKED, now=0, bound=False)
     assert (failed.value.error, failed.value.issuer) == ("invalid_grant", ISSUER)
-    with pytest.raises(AuthorizationFailed, match="HTTP status 500"):
-        read_token(500, None, ASKED, now=0, bound=False)
+    with pytest.raises(AuthorizationFailed, match="HTTP status 404"):
+        read_token(404, None, ASKED, now=0, bound=False)
+
+
+@pytest.mark.parametrize("status", [302, 429, 500, 503])
+@pytest.mark.parametrize("document", [None, {"error": "invalid_grant", "error_description": "busy"}])
+def test_what_may_be_answered_later_is_no_refusal(status: int, document: object) -> None:
+    """A refresh token is not given up for it."""
+    with pytest.raises(AuthorizationFailed, match=f"could not answer .*HTTP status {status}") as failed:
+        read_token(status, document, ASKED, now=0, bound=False)
+    assert failed.value.error is None
+    assert ("busy" in str(failed.value)) is (document is not None)
 
 
 def test_only_an_assertion_for_another_server_is_one() -> None:
@@ -289,6 +302,43 @@ def test_proofs_that_prove_nothing_are_refused() -> None:
         "",
         "x" * 10_000,
         "é.é.é",
+        "WyJhbGciXQ.e30.AA",  # ["alg"]
+        "ImFsZyI.e30.AA",  # "alg"
     ):
         with pytest.raises(InvalidProof):
             read_proof(bad)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"expires_at": 10**400}, {"expires_at": "soon"}, {"expires_at": True}, {"expires_at": float("nan")}, {"expires_at": 1e300},
+        {"client_id": 5}, {"refresh_token": ["r"]}, {"access_token": "a b"}, {"access_token": 5}, {"issuer": None}, {"granted": 5},
+    ],
+)  # fmt: skip
+def test_what_is_stored_and_no_token_is_refused(change: dict[str, Any]) -> None:
+    """It is asked for anew; whatever else it did would keep the client from its server until somebody finds the file."""
+    stored = TokenSet(access_token="a", resource="https://mcp", issuer=ISSUER, expires_at=5.0).to_json()
+    assert TokenSet.from_json(stored).expires_at == 5.0
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        TokenSet.from_json({**stored, **change})
+
+
+@pytest.mark.parametrize(
+    "change", [{"client_secret": 5}, {"redirect_uri": []}, {"method": "magic"}, {"client_id": None}]
+)
+def test_what_is_stored_and_no_registration_is_refused(change: dict[str, Any]) -> None:
+    stored = OAuthClient(client_id="me", client_secret="s", method="client_secret_basic").to_json()
+    assert OAuthClient.from_json(stored).client_secret == "s"
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        OAuthClient.from_json({**stored, **change})
+
+
+@pytest.mark.parametrize(
+    "jwk",
+    [{}, {"kty": "EC"}, {"kty": "RSA"}, {"kty": "EC", "crv": "P-256", "x": 5, "y": [], "d": None}, {"kty": 7}],
+)
+def test_what_is_stored_and_no_key_is_refused(jwk: dict[str, Any]) -> None:
+    """By the error that is documented, which makes the client use a new one; and nothing of it is shown."""
+    with pytest.raises(ValueError, match="key"):
+        DpopKey(jwk)

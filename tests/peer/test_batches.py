@@ -11,7 +11,7 @@ import trio
 import trio.testing
 from wires import ScriptedChannel
 
-from trio_mcp import CallNext, Limits, Message, Server
+from trio_mcp import CallNext, Context, Limits, Message, Server
 
 HELLO = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
@@ -91,6 +91,91 @@ async def test_a_request_that_is_given_up_before_it_begins_does_not_keep_its_bat
     talk.gate.set()
     await trio.testing.wait_all_tasks_blocked()
     assert talk.answered == [1]
+    talk.channel.hang_up()
+
+
+async def test_the_answer_to_a_request_that_is_given_up_does_not_come_with_its_batch(
+    nursery: trio.Nursery,
+) -> None:
+    """Promise 4: nothing more is sent for it, also if its handler was done, and another one was waited for."""
+    talk = Talk()
+    await talk.begin(nursery)
+    await talk.say(batch(call(1, "wait"), call(2, "wait"), call(3, "hang")))
+    talk.gate.set()
+    await trio.testing.wait_all_tasks_blocked()
+    await talk.say(give_up(1), give_up(1))
+    await talk.say(give_up(3))
+    assert talk.answered == [2]
+    talk.channel.hang_up()
+
+
+async def test_an_answer_that_was_left_out_of_its_batch_takes_no_room_in_it(nursery: trio.Nursery) -> None:
+    """The answers of a batch may be as large as a message together: those that are sent."""
+    talk = Talk(limits=Limits(max_message_bytes=10_000))
+
+    @talk.server.tool
+    async def fill() -> str:
+        return "x" * 6_000
+
+    @talk.server.tool
+    async def fill_later() -> str:
+        await talk.gate.wait()
+        return "x" * 6_000
+
+    await talk.begin(nursery)
+    await talk.say(batch(call(1, "fill"), call(2, "fill_later")))
+    await talk.say(give_up(1))
+    talk.gate.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert talk.answered == [2]
+    assert "result" in talk.channel.sent[0]
+    talk.channel.hang_up()
+
+
+async def test_the_answer_to_a_request_that_is_given_up_leaves_a_batch_that_is_not_written(
+    nursery: trio.Nursery,
+) -> None:
+    """Promise 4: not even what lay in the outbox; the others are answered all the same."""
+    talk = Talk()
+    await talk.begin(nursery)
+    talk.gate.set()
+    talk.channel.stop_reading()
+    await talk.say({"jsonrpc": "2.0", "id": 7, "method": "ping"}, {"jsonrpc": "2.0", "id": 8, "method": "ping"})
+    await talk.say(batch(call(1, "wait"), call(2, "wait")), batch(call(3, "wait"), call(4, "wait")))
+    await talk.say(give_up(1), give_up(3), give_up(4))
+    talk.channel.reading.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert sorted(talk.answered) == [2, 7, 8]
+    talk.channel.hang_up()
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+async def test_what_a_request_of_a_batch_has_reported_is_not_sent_when_it_is_given_up(
+    nursery: trio.Nursery, *, is_complete: bool
+) -> None:
+    """Promise 4: not even what lay in the outbox, also if its handler was done; what others have reported is sent."""
+    talk = Talk()
+
+    @talk.server.tool
+    async def report(ctx: Context) -> None:
+        await ctx.report_progress(1)
+
+    def reporting(id: int) -> dict[str, Any]:
+        asked = call(id, "report")
+        asked["params"]["_meta"] = {"progressToken": id}
+        return asked
+
+    await talk.begin(nursery)
+    talk.channel.stop_reading()
+    await talk.say({"jsonrpc": "2.0", "id": 7, "method": "ping"}, {"jsonrpc": "2.0", "id": 8, "method": "ping"})
+    await talk.say(batch(reporting(1), reporting(2), *([] if is_complete else [call(3, "hang")])))
+    await talk.say(give_up(1))
+    talk.channel.reading.set()
+    await trio.testing.wait_all_tasks_blocked()
+    await talk.say(give_up(3))
+    reported = [message["params"]["progressToken"] for message in talk.channel.sent if "params" in message]
+    assert reported == [2]
+    assert sorted(message["id"] for message in talk.channel.sent if "id" in message) == [2, 7, 8]
     talk.channel.hang_up()
 
 

@@ -148,14 +148,46 @@ async def test_nothing_is_kept_of_calls_that_were_given_up(autojump_clock: trio.
         gc.collect()
         return sum(type(thing) is QueuedMessage for thing in gc.get_objects())
 
-    gc.freeze()  # what there is besides need not be looked at: that would take seconds in a process of many tests
-    try:
-        async with open_peer(channel, Handlers(), Limits()) as peer:
-            for _ in range(100):
-                with trio.move_on_after(1):
-                    await peer.request("x/y")
+    gc.freeze()  # what there is besides need not be looked at, now and later, as in `conftest.py`
+    async with open_peer(channel, Handlers(), Limits()) as peer:
+        for _ in range(100):
+            with trio.move_on_after(1):
+                await peer.request("x/y")
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(channel.sent) == 200
+        assert entries() <= 1, "the writer may still know the last one"
+
+
+async def test_who_leaves_while_waiting_for_room_leaves_its_turn_to_the_next(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A place among the open requests is free, and only one of those that wait for it was woken."""
+    channel = ScriptedChannel()
+    async with (
+        open_peer(channel, Handlers(), Limits(max_outbound_requests=1, max_outbox_bytes=100)) as peer,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(peer.request, "x/open")
+        await trio.testing.wait_all_tasks_blocked()
+        channel.stop_reading()
+        for method in ("x/stuck", "x/full"):
+            await peer.notify(method, {"much": "x" * 100})
             await trio.testing.wait_all_tasks_blocked()
-            assert len(channel.sent) == 200
-            assert entries() <= 1, "the writer may still know the last one"
-    finally:
-        gc.unfreeze()
+        left = trio.CancelScope()
+
+        async def wait_and_leave() -> None:
+            with left:
+                await peer.request("x/left")
+
+        nursery.start_soon(wait_and_leave)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(peer.request, "x/next")
+        await trio.testing.wait_all_tasks_blocked()
+        channel.say({"jsonrpc": "2.0", "id": channel.sent[0]["id"], "result": {}})
+        await trio.testing.wait_all_tasks_blocked()
+        left.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        channel.reading.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert [message["method"] for message in channel.sent[1:]] == ["x/stuck", "x/full", "x/next"]
+        channel.say({"jsonrpc": "2.0", "id": channel.sent[-1]["id"], "result": {}})

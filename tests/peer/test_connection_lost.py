@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,9 +10,10 @@ import trio
 import trio.testing
 from inside_peer import Peer, open_peer
 from peers import Handlers, note
+from tape import messages_in
 from wires import ScriptedChannel
 
-from trio_mcp import ConnectionLost, Limits, Notification
+from trio_mcp import ConnectionLost, Limits, Notification, Outgoing
 
 WHERE = ["for its answer", "to be written", "for a place", "for places for a batch"]
 
@@ -83,3 +84,37 @@ async def test_an_answer_that_came_before_the_end_counts(autojump_clock: trio.te
             (asked,) = channel.sent
             channel.say({"jsonrpc": "2.0", "id": asked["id"], "result": {"fine": True}}, note("x/close"))
     assert results == [{"fine": True}]
+
+
+class Cut(ScriptedChannel):
+    """Takes what is sent at once, until it is cut."""
+
+    is_cut = False
+
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        if self.is_cut:
+            raise ConnectionLost("the cable was cut")
+        self.sent.extend(message for each in messages for message in messages_in(each.data))
+        return True
+
+
+async def test_a_cancellation_that_cannot_be_written_shows_that_the_connection_is_lost(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Who gave up is cancelled, as if it had been written; the others learn why they wait in vain."""
+    channel = Cut()
+    lost: list[str] = []
+
+    async def expect_lost(peer: Peer) -> None:
+        with pytest.raises(ConnectionLost) as caught:
+            await peer.request("x/1")
+        lost.append(caught.value.reason)
+
+    async with open_peer(channel, Handlers(), Limits()) as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(expect_lost, peer)
+        with trio.move_on_after(1) as given_up:
+            await trio.testing.wait_all_tasks_blocked()
+            channel.is_cut = True
+            await peer.request("x/2")
+        assert given_up.cancelled_caught
+    assert lost == ["the cable was cut"]

@@ -47,6 +47,27 @@ async def test_a_question_that_is_asked_while_reading_pauses_is_answered(
         assert {message["id"] for message in channel.sent if "method" not in message} == set(range(100))
 
 
+async def test_a_cancellation_that_was_read_waits_for_no_room(autojump_clock: trio.testing.MockClock) -> None:
+    """What it cancels may be what has the room. Reading had paused with it in hand, for slow_consumer_timeout."""
+    ended: list[tuple[object, float]] = []
+
+    async def hold(exchange: Exchange) -> dict[str, Any]:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append((exchange.request.id, trio.current_time()))
+
+    channel = ScriptedChannel()
+    limits = Limits(max_inbound_requests=1, max_waiting_bytes=100)
+    async with open_peer(channel, Handlers({"x/hold": hold}), limits):
+        began = trio.current_time()
+        cancellation = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 0}}
+        great = {"jsonrpc": "2.0", "id": 1, "method": "x/hold", "params": {"padding": "x" * 200}}
+        channel.say(request(0, "x/hold"), great, cancellation)
+        await trio.sleep(limits.slow_consumer_timeout / 2)
+        assert ended == [(0, began)]
+
+
 async def test_requests_that_reading_has_paused_for_are_read_when_there_is_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -46,6 +46,51 @@ async def test_a_handler_that_asks_while_its_connection_ends_is_cancelled_there(
     assert outcomes == ["Cancelled", "Cancelled"]
 
 
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("waits", ["for room", "for an event"])
+async def test_what_a_handler_says_while_it_cleans_up_is_dropped_when_its_connection_ends(
+    waits: str, end: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Behind a shield it is not cancelled, and has no use for an error of a connection that ends it anyway."""
+    outcomes: list[str] = []
+    has_ended = trio.Event()
+
+    async def clean_up(exchange: Exchange) -> dict[str, object]:
+        try:
+            with trio.CancelScope(shield=True):
+                if waits == "for an event":
+                    await has_ended.wait()
+                for step in range(2):
+                    await exchange.notify("x/cleaned")
+                    await exchange.report(step, None, None)
+                exchange.notify_nowait("x/cleaned")
+            await trio.lowlevel.checkpoint()
+        except BaseException as error:
+            outcomes.append(type(error).__name__)
+            raise
+        return {}
+
+    channel = ScriptedChannel()
+    async with open_peer(channel, Handlers({"x/call": clean_up}), Limits(max_outbox_bytes=1)) as peer:
+        channel.stop_reading()
+        for _ in range(2):  # the first is being written, the second lies there
+            await peer.notify("x/stuck")
+            await trio.testing.wait_all_tasks_blocked()
+        channel.say({**request(1, "x/call"), "params": {"_meta": {"progressToken": 1}}})
+        await trio.testing.wait_all_tasks_blocked()
+        async with trio.open_nursery() as nursery:
+            match end:
+                case "closed":
+                    nursery.start_soon(peer.aclose)
+                case "aborted":
+                    peer.abort()
+                case _:
+                    channel.hang_up(ConnectionLost("the cable was cut"))
+            await trio.testing.wait_all_tasks_blocked()
+            has_ended.set()
+    assert outcomes == ["Cancelled"]
+
+
 @pytest.mark.parametrize("how", ["openly", "behind a shield"])
 @pytest.mark.parametrize("waits", ["to be written", "for room"])
 async def test_a_question_that_was_not_written_goes_with_its_request(

@@ -1,18 +1,10 @@
-"""Random programs over `trio_mcp`, and a checker that shares nothing with it.
+"""Random programs over what the simulator cannot have in one process: real processes, sockets and clocks.
 
-Written from the documentation alone: `docs/`, public docstrings, the specification. Nothing here imports more than
-`trio_mcp`'s public names, and nobody who changes this may look for an answer in the package: if the documentation does
-not say what is right, the documentation is wrong.
+The programs, what plays them and what judges them are those of `tests/simulation`; here is what is between the two ends.
+A server is a process behind a relay that writes down every byte (`relay.py`, `scripted.py`), or listens on loopback, on
+either host, behind a proxy that writes down what the bytes mean (`proxy.py`). Both can look away for a while. Durations
+are shorter than on a mock clock, and what is judged by the clock is judged with patience: what a busy machine takes is
+measured meanwhile.
 
-A *program* (`plan.py`) is data made from a seed: clients of several revisions, what their tasks call and when they
-give up, what the server's handlers do meanwhile, who looks away from the wire and when, who leaves and how. It is
-*played* (`play.py`) over memory on a mock clock, over stdio with a real process behind a relay (`relay.py`), or over
-HTTP on loopback behind a proxy (`proxy.py`). All that happens goes into one chronological *record* (`record.py`), and
-the *checker* (`checker.py`) judges the record: each of its rules is a sentence of `docs/cancellation.md`.
-
-    python -m tests.programs --seeds 0-1999 --transport memory
-
-prints one line for each seed that fails, then the smallest program that fails in the same way, and what was recorded
-around the violation. ``--without leak,thread`` leaves out what programs can do by that name. `test_checker.py` shows
-of each rule that it can fail.
+    python -m tests.programs --seeds 0-199 --wire stdio
 """

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import attrs
 import trio
 
-from .plan import LookAway
-from .record import Record, message_token
+from tests.simulation.record import Log
+from tests.simulation.wires import SHOWN
 
 
 @attrs.define
@@ -36,11 +36,6 @@ class HttpReader:
         self._buffer += data
         while self._step():
             pass
-
-    @property
-    def is_between(self) -> bool:
-        """Whether the last message is complete, and nothing of the next one has come."""
-        return self._state == "head" and not self._buffer
 
     def _line(self) -> bytes | None:
         line, found, _ = bytes(self._buffer).partition(b"\r\n")
@@ -110,20 +105,18 @@ class HttpReader:
 
 @attrs.define(eq=False)
 class Stream:
-    """One TCP connection of a client, and what is said on it."""
+    """One TCP connection of a client, and what is said on it: one HTTP request after another."""
 
-    record: Record
-    client: int
-    number: int
+    log: Log
+    conn: int
+    numbers: Iterator[int]
+    number: int = 0
     request: list[str] = attrs.field(factory=list[str])
     body: bytearray = attrs.field(factory=bytearray)
-    answer: bytearray = attrs.field(factory=bytearray)
-    message: Any = None
-    is_events: bool = False
     is_open: bool = False
 
-    def add(self, kind: str, **data: Any) -> None:
-        self.record.add(kind, self.client, message_token(self.message), stream=self.number, **data)
+    def add(self, ev: str, **data: Any) -> None:
+        self.log.add(ev, conn=self.conn, stream=self.number, **data)
 
     def request_head(self, lines: list[str]) -> bool:
         self.request = lines
@@ -131,38 +124,31 @@ class Stream:
         return True
 
     def request_end(self) -> None:
-        self.message = json.loads(self.body) if self.body else None
-        self.is_open = True
-        self.add("http-request", method=self.request[0].split()[0], message=self.message)
+        self.number, self.is_open = next(self.numbers), True
+        fields = dict(line.lower().split(": ", 1) for line in self.request[1:])
+        about: dict[str, Any] = {
+            "method": self.request[0].split()[0],
+            "headers": {name: fields[name] for name in SHOWN & fields.keys()},
+            "raw": self.body.decode(),
+        }
+        self.add("http-sent", **about)
+        self.add("http-request", **about)
 
     def response_head(self, lines: list[str]) -> bool:
         status = int(lines[0].split()[1])
-        self.is_events = any("text/event-stream" in line.lower() for line in lines)
-        self.answer.clear()
-        self.add("http-status", status=status)
+        fields = dict(line.lower().split(": ", 1) for line in lines[1:])
+        self.add("http-head", status=status, headers={name: fields[name] for name in SHOWN & fields.keys()})
         return status not in {204, 304}
 
     def response_body(self, part: bytes) -> None:
-        self.answer += part
-        while self.is_events and b"\n\n" in self.answer.replace(b"\r\n", b"\n"):
-            event, _, rest = bytes(self.answer).replace(b"\r\n", b"\n").partition(b"\n\n")
-            self.answer[:] = rest
-            data = b"\n".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
-            if data:
-                self.said(data)
+        raw = part.decode("utf-8", "replace")
+        self.add("http-said", raw=raw)
+        self.add("http-heard", raw=raw)
 
-    def said(self, data: bytes) -> None:
-        try:
-            self.add("http-said", message=json.loads(data))
-        except ValueError:
-            self.record.add("torn", self.client, end="server", way="out", data=repr(data[:200]))
-
-    def response_end(self) -> None:
-        if self.answer and not self.is_events:
-            self.said(bytes(self.answer))
-        self.is_open = False
-        self.add("http-response-end")
-        self.message = None
+    def end(self, how: str) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.add("http-end", how=how)
 
 
 @attrs.define(eq=False)
@@ -185,17 +171,21 @@ class Proxy:
 
 
 async def serve_proxy(  # noqa: ASYNC114
-    record: Record, client: int, port: int, away: Sequence[LookAway], *, task_status: trio.TaskStatus[Proxy]
+    log: Log,
+    conn: int,
+    port: int,
+    stalls: Sequence[tuple[str, float, float]],
+    *,
+    task_status: trio.TaskStatus[Proxy],
 ) -> None:
     """Relay to a port on loopback, from a port of our own, which is told."""
-    begin = trio.current_time()
-    count = 0
+    numbers = itertools.count(1_000 * conn)
     proxy = Proxy(0)
 
     async def look_away(end: str) -> None:
-        for window in away:
-            if window.end == end and begin + window.at <= trio.current_time():
-                await trio.sleep_until(begin + window.at + window.seconds)
+        for stalled, at, seconds in stalls:
+            if stalled == end and at <= trio.current_time():
+                await trio.sleep_until(at + seconds)
 
     async def relay(near: trio.SocketStream) -> None:
         proxy.streams += 1
@@ -205,15 +195,12 @@ async def serve_proxy(  # noqa: ASYNC114
             proxy.streams -= 1
 
     async def relay_stream(near: trio.SocketStream) -> None:
-        nonlocal count
-        count += 1
-        stream = Stream(record, client, count)
+        stream = Stream(log, conn, numbers)
         inward = HttpReader(stream.request_head, stream.body.extend, stream.request_end)
-        outward = HttpReader(stream.response_head, stream.response_body, stream.response_end)
+        outward = HttpReader(stream.response_head, stream.response_body, partial(stream.end, "complete"))
         try:
             far = await trio.open_tcp_stream("127.0.0.1", port)
         except OSError:
-            stream.add("http-refused")
             await near.aclose()
             return
 
@@ -225,7 +212,7 @@ async def serve_proxy(  # noqa: ASYNC114
                     await far.send_all(chunk)
             except trio.BrokenResourceError:
                 pass
-            stream.add("http-hang-up", is_open=stream.is_open, is_between=inward.is_between)
+            stream.end("left")
             scope.cancel()  # nobody here closes one half only
 
         async def to_client(scope: trio.CancelScope) -> None:
@@ -236,7 +223,7 @@ async def serve_proxy(  # noqa: ASYNC114
                     await near.send_all(chunk)
             except trio.BrokenResourceError:
                 pass
-            stream.add("http-server-gone", is_open=stream.is_open)
+            stream.end("failed")
             scope.cancel()
 
         async with near, far, trio.open_nursery() as nursery:

@@ -387,6 +387,11 @@ class Meeting:
             await trio.sleep(0.005)
         return found
 
+    async def taken(self) -> None:
+        """Wait until every request over HTTP has been answered: what comes over a stream may overtake that."""
+        while any(one.status is None for one in self.seen):
+            await trio.sleep(0.005)
+
 
 def text_of(result: CallToolResult) -> str:
     """Return the text of a result that is only that."""

@@ -63,7 +63,7 @@ async def test_messages_of_a_severity_and_above_are_sent(meeting: Meeting, level
 @pytest.mark.parametrize("revision", [MODERN])
 @meet
 async def test_without_a_level_a_request_brings_no_messages(meeting: Meeting) -> None:
-    async with meeting.another(on_log=meeting.host.logged.append) as other:
+    async with meeting.another(on_log=meeting.host.logged.append, log_level=None) as other:
         await other.call_tool("log_all")
         assert not meeting.host.logged
         await other.call_tool("log_all", meta={LOG_LEVEL: "emergency"})

@@ -109,7 +109,7 @@ async def test_leaving_ends_the_subscription(meeting: Meeting) -> None:
 async def test_what_a_server_has_not_is_left_out_of_the_acknowledgment() -> None:
     server = Server("tools only")
     server.tool(name="only")(lambda: "x")
-    asked = {"tools_list_changed": True, "prompts_list_changed": True, "resources_list_changed": True}
+    asked: Any = {"tools_list_changed": True, "prompts_list_changed": True, "resources_list_changed": True}
     async with (
         open_client(server, revision=MODERN) as client,
         client.listen(resources=["x://y"], **asked) as events,

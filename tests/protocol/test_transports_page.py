@@ -77,6 +77,7 @@ async def test_every_message_is_a_post_of_its_own(meeting: Meeting) -> None:
     await meeting.client.call_tool("where")  # asks, and so is answered by a POST
     await meeting.client.roots_changed()
     await meeting.noted("roots changed")
+    await meeting.taken()
     posts = [one for one in meeting.seen if one.method == "POST"]
     assert [one.message for one in posts] == meeting.sent
     for one in posts:
@@ -143,6 +144,7 @@ async def test_all_answers_come_on_one_stream(meeting: Meeting) -> None:
     """Each message is a POST to where the server has said, which is answered by nothing but that it was taken."""
     await meeting.client.call_tool("count", {"to": 2}, on_progress=lambda _: None)
     await meeting.client.call_tool("where")
+    await meeting.taken()
     (stream,) = [one for one in meeting.log.seen if one.method == "GET"]
     assert stream.content_type == "text/event-stream"
     assert stream.end is None

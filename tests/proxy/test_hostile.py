@@ -117,13 +117,30 @@ async def test_a_client_that_reads_nothing_holds_up_itself_alone(autojump_clock:
         assert silent.received == []
 
 
-async def test_a_server_that_asks_too_much_at_once() -> None:
-    """Before a legacy client: `Limits.max_inbound_requests` bounds the questions of one result."""
-    questions = {str(n): {"method": "roots/list"} for n in range(6)}
-    raw = RawServer(MODERN, lambda _, m: answer(m, {"resultType": "input_required", "inputRequests": questions}))
+async def test_a_server_that_asks_much_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    """Before a legacy client: `Limits.max_inbound_requests` of one result are asked at once, the others behind."""
+    asked = {
+        "resultType": "input_required",
+        "inputRequests": {str(n): {"method": "roots/list"} for n in range(7)},
+    }
+
+    def script(_: RawServer, message: dict[str, Any]) -> object:
+        is_done = "inputResponses" in message["params"]
+        return answer(message, {"resultType": "complete", "content": []} if is_done else asked)
+
+    raw = RawServer(MODERN, script)
     async with open_raw_client(Proxy(raw, limits=Limits(max_inbound_requests=5)), LEGACY) as ours:
-        error = (await ours.call("tools/call", {"name": "x"}))["error"]
-        assert "max_inbound_requests" in error["message"]
+        id = await ours.ask("tools/call", {"name": "x"})
+        questions = [await ours.message("roots/list") for _ in range(5)]
+        with trio.move_on_after(1) as nothing_more:
+            await ours.channel.receive()
+        assert nothing_more.cancelled_caught
+        for question in questions:
+            await ours.say(answer(question, {"roots": []}))
+        for _ in range(2):
+            await ours.say(answer(await ours.message("roots/list"), {"roots": []}))
+        assert (await ours.answer_to(id))["result"]["content"] == []
+    assert len(raw.all("tools/call")[-1]["params"]["inputResponses"]) == 7
 
 
 async def test_a_server_that_asks_what_is_no_question() -> None:

@@ -14,6 +14,7 @@ from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client
 from scripted_target import LostServer, use
 
 from trio_mcp import (
+    Channel,
     Context,
     Field,
     HttpServerParameters,
@@ -29,6 +30,7 @@ from trio_mcp import (
     open_client,
     serve_http,
 )
+from trio_mcp.types import Implementation
 
 ERAS = [LEGACY, MODERN]
 BOTH = pytest.mark.parametrize("revision", ERAS)
@@ -110,6 +112,77 @@ async def test_there_are_only_so_many() -> None:
             await trio.testing.wait_all_tasks_blocked()
             await idle.list_tools(fresh=True)
             assert len(raw.channels) == 4
+
+
+async def test_a_connection_does_not_give_way_while_one_of_its_requests_is_open() -> None:
+    """Whichever of them has ended."""
+    raw = RawServer(LEGACY, lists)
+    proxy = Proxy(raw, limits=Limits(max_upstreams=1, max_upstreams_per_principal=1))
+    async with open_asgi_client(McpASGI(proxy)) as http:
+        target = HttpServerParameters("http://localhost/mcp", app=http)
+        async with open_client(target, era="modern") as ours, trio.open_nursery() as nursery:
+            nursery.start_soon(ours.call_tool, "never")
+            await raw.wait_for("tools/call")
+            await ours.list_tools()
+            with pytest.raises(RequestError, match="max_upstreams"):
+                async with open_client(target, era="modern", roots=[]):
+                    raise AssertionError
+            assert (len(raw.channels), raw.ended) == (1, 0)
+            nursery.cancel_scope.cancel()
+
+
+class SlowToLeave(LostServer):
+    """A server whose channels take their time to end."""
+
+    def __init__(self, raw: RawServer) -> None:
+        super().__init__("never", raw)
+        self.may_end = trio.Event()
+        self.ended = 0
+
+    @asynccontextmanager
+    async def open(self, limits: Limits) -> AsyncGenerator[Channel]:
+        async with super().open(limits) as channel:
+            try:
+                yield channel
+            finally:
+                with trio.move_on_after(10, shield=True):
+                    await self.may_end.wait()
+                self.ended += 1
+
+
+async def test_a_connection_that_ends_slowly_does_not_take_the_next_one_with_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """One that gave way ends when its client has got another already."""
+    target = SlowToLeave(RawServer(LEGACY, lists))
+    limits = Limits(max_upstreams=2, max_upstreams_per_principal=2)
+    async with use(target, limits=limits) as proxy, open_asgi_client(McpASGI(proxy)) as http:
+        url = HttpServerParameters("http://localhost/mcp", app=http)
+        async with (
+            open_client(url, era="modern") as first,
+            open_client(url, era="modern", roots=[]) as second,
+        ):
+            await first.list_tools(fresh=True)
+            await second.list_tools(fresh=True)
+            async with open_client(url, era="modern", info=Implementation(name="third", version="1")) as third:
+                await third.list_tools(fresh=True)  # the first gives way
+                await first.list_tools(fresh=True)  # the second gives way
+                assert (target.opened, target.ended) == (4, 0)
+                target.may_end.set()
+                await trio.testing.wait_all_tasks_blocked()
+                assert target.ended == 2
+                await first.list_tools(fresh=True)
+                assert target.opened == 4
+
+
+async def test_resources_that_a_session_has_unsubscribed_from_take_no_room() -> None:
+    """`Limits.max_subscription_bytes`: for those that it subscribes to later there is as much as ever."""
+    raw = RawServer(LEGACY, lambda _, m: answer(m, {}) if "id" in m else None)
+    async with open_raw_client(Proxy(raw, limits=Limits(max_subscription_bytes=5_000)), LEGACY) as ours:
+        for number in range(10):
+            params = {"uri": f"x://{number}/" + "u" * 1_000}
+            assert "result" in await ours.call("resources/subscribe", params)
+            assert "result" in await ours.call("resources/unsubscribe", params)
 
 
 @BOTH

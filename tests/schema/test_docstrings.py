@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from costs import costs_of
 from hypothesis import given
 from hypothesis import strategies as st
 from inside_schema import Docstring, parse_docstring
@@ -211,6 +212,31 @@ def test_untidy_docstrings_are_read_as_meant(case: tuple[str | None, str, dict[s
     """People do not run a linter over the docstrings of their tools."""
     text, summary, arguments, returns = case
     assert parse_docstring(text) == Docstring(summary, arguments, returns)
+
+
+@pytest.mark.parametrize(
+    ("before", "unit", "behind"),
+    [
+        ("\nReturns:\n    a", "[]|a", " what"),
+        ("\nReturns:\n    a[", "]", " what"),
+        ("\nReturns:\n    a", " | b[c]", "!"),
+        (":param a", " ", "b"),
+        ("Args", " ", "x"),
+        ("\nArgs:\n    a (", ") ", "b"),
+    ],
+)
+def test_a_line_is_read_in_time_by_its_length(before: str, unit: str, behind: str) -> None:
+    """Of thirty alternatives in front of a text without a colon, there were a billion ways to read them."""
+    small, large = (before + unit * (size // len(unit)) + behind for size in (2_000, 16_000))
+    once, more = costs_of(lambda: parse_docstring(small), lambda: parse_docstring(large))
+    assert more < 24 * max(once, 5e-5)
+
+
+def test_a_type_before_the_text_is_left_out() -> None:
+    for kind in ("int", "a.B", "list[str]", "dict[str, list[int]] | None", "int|str", "a[b] | c[d | e[f]] | g"):
+        assert parse_docstring(f"Do.\n\nReturns:\n    {kind}: what: ever").returns == "what: ever"
+    for text in ("a b: c", "int:c", "[a]: c", "a[b]c: d", "a|: b", "5: c"):
+        assert parse_docstring(f"Do.\n\nReturns:\n    {text}").returns == text
 
 
 LINES = st.lists(

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, List, Literal, Optional, Tuple, Union 
 import attrs
 import jsonschema_rs
 import pytest
-from inside_schema import InvalidValue, JsonType, json_schema
+from inside_schema import InvalidValue, JsonType, direct_subschemas, json_schema
 from schema_models import (
     Cat,
     Circle,
@@ -343,7 +343,7 @@ ROWS: dict[str, Row] = {
     ),
     "mixed Literal": Row(
         Literal["a", 1, None],  # noqa: PYI061 - what is tested
-        {"type": ["string", "integer", "null"], "enum": ["a", 1, None]},
+        {"anyOf": [{"type": "string", "const": "a"}, {"type": "integer", "const": 1}, {"type": "null"}]},
         [("a", "a"), (1, 1), (None, None)],
         invalid=[("1", ""), (True, "")],
     ),
@@ -370,41 +370,58 @@ ROWS: dict[str, Row] = {
         invalid=[(3, ""), (True, ""), ("1", "")],
     ),
     "optional": Row(
-        int | None, {"type": ["integer", "null"]}, [(1, 1), (None, None)], invalid=[("1", ""), (True, "")]
+        int | None,
+        {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        [(1, 1), (None, None)],
+        invalid=[("1", ""), (True, "")],
     ),
-    "Optional of old": Row(Optional[str], {"type": ["string", "null"]}, [("a", "a"), (None, None)]),  # noqa: UP045
+    "Optional of old": Row(
+        Optional[str],  # noqa: UP045
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        [("a", "a"), (None, None)],
+    ),
     "optional Enum": Row(
         Colour | None,
-        {"type": ["string", "null"], "enum": ["red", "blue", None], "description": "What colours there are."},
+        {
+            "anyOf": [
+                {"type": "string", "enum": ["red", "blue"], "description": "What colours there are."},
+                {"type": "null"},
+            ]
+        },
         [("red", Colour.RED), (None, None)],
         invalid=[("green", "")],
     ),
     "optional Literal": Row(
         Literal["a"] | None,
-        {"type": ["string", "null"], "enum": ["a", None]},
+        {"anyOf": [{"type": "string", "const": "a"}, {"type": "null"}]},
         [("a", "a"), (None, None)],
         invalid=[("b", "")],
     ),
     "optional list": Row(
         list[int] | None,
-        {"type": ["array", "null"], "items": {"type": "integer"}},
+        {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]},
         [([1], [1]), (None, None)],
         invalid=[("a", ""), (["a"], "[0]")],
     ),
     "optional class": Row(
         Circle | None,
         {
-            "type": ["object", "null"],
-            "properties": {"radius": {"type": "number"}},
-            "required": ["radius"],
-            "additionalProperties": False,
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {"radius": {"type": "number"}},
+                    "required": ["radius"],
+                    "additionalProperties": False,
+                },
+                {"type": "null"},
+            ]
         },
         [({"radius": 0.5}, Circle(0.5)), (None, None)],
         invalid=[({"radius": "1"}, "radius"), (1, "")],
     ),
     "union of scalars": Row(
         Union[int, str, bool],  # noqa: UP007
-        {"type": ["integer", "string", "boolean"]},
+        {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "boolean"}]},
         [(1, 1), ("1", "1"), (True, True)],
         invalid=[(None, ""), (0.5, ""), ([], "")],
     ),
@@ -427,7 +444,7 @@ ROWS: dict[str, Row] = {
     ),
     "list or scalar": Row(
         str | list[str],
-        {"type": ["string", "array"], "items": {"type": "string"}},
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
         [("a", "a"), (["a"], ["a"])],
         invalid=[([1], "[0]"), (1, "")],
     ),
@@ -444,7 +461,13 @@ ROWS: dict[str, Row] = {
     ),
     "overlapping enumerations": Row(
         Literal["a", "b"] | Literal["b", True] | Literal[1],  # noqa: PYI030 - what is tested
-        {"type": ["string", "boolean", "integer"], "enum": ["a", "b", True, 1]},
+        {
+            "anyOf": [
+                {"type": "string", "enum": ["a", "b"]},
+                {"type": "boolean", "const": True},
+                {"type": "integer", "const": 1},
+            ]
+        },
         [("a", "a"), ("b", "b"), (True, True), (1, 1)],
         invalid=[("c", ""), (False, "")],
     ),
@@ -621,13 +644,13 @@ ROWS: dict[str, Row] = {
     ),
     "optional with bounds": Row(
         Annotated[int | None, Field(ge=1)],
-        {"type": ["integer", "null"], "minimum": 1},
+        {"anyOf": [{"type": "integer"}, {"type": "null"}], "minimum": 1},
         [(1, 1), (None, None)],
         invalid=[(0, "")],
     ),
     "date with bounds": Row(
         Annotated[dt.date | None, Field(ge=dt.date(2026, 1, 1))],
-        {"type": ["string", "null"], "format": "date"},
+        {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
         [("2026-01-01", dt.date(2026, 1, 1)), (None, None)],
         stricter=[("2025-12-31", "")],
     ),
@@ -682,7 +705,7 @@ ROWS: dict[str, Row] = {
     ),
     "raw keywords": Row(
         Annotated[str | None, {"x-mcp-header": "Region", "minLength": 2}],
-        {"type": ["string", "null"], "x-mcp-header": "Region", "minLength": 2},
+        {"anyOf": [{"type": "string"}, {"type": "null"}], "x-mcp-header": "Region", "minLength": 2},
         [("eu", "eu"), (None, None)],
         invalid=[("e", "")],
     ),
@@ -701,7 +724,9 @@ ROWS: dict[str, Row] = {
     "Final": Row(Final[int], {"type": "integer"}, [(5, 5)]),
     "type variable": Row(T, {}, [("a", "a")]),
     "bound type variable": Row(N, {"type": "integer"}, [(5, 5)]),
-    "constrained type variable": Row(IntOrText, {"type": ["integer", "string"]}, [(5, 5), ("a", "a")]),
+    "constrained type variable": Row(
+        IntOrText, {"anyOf": [{"type": "integer"}, {"type": "string"}]}, [(5, 5), ("a", "a")]
+    ),
     "alias": Row(Short, {"type": "string", "maxLength": 3}, [("abc", "abc")], invalid=[("abcd", "")]),
     "generic alias": Row(Listed[int], {"type": "array", "items": {"type": "integer"}}, [([1], [1])]),
     "recursive alias": Row(
@@ -714,7 +739,6 @@ ROWS: dict[str, Row] = {
                         {"type": "object", "additionalProperties": {"$ref": "#/$defs/Json"}},
                         {"type": "array", "items": {"$ref": "#/$defs/Json"}},
                         {"type": "string"},
-                        {"type": "integer"},
                         {"type": "number"},
                         {"type": "boolean"},
                         {"type": "null"},
@@ -730,8 +754,10 @@ ROWS: dict[str, Row] = {
             "$ref": "#/$defs/Tree_int",
             "$defs": {
                 "Tree_int": {
-                    "type": ["object", "integer"],
-                    "additionalProperties": {"$ref": "#/$defs/Tree_int"},
+                    "anyOf": [
+                        {"type": "object", "additionalProperties": {"$ref": "#/$defs/Tree_int"}},
+                        {"type": "integer"},
+                    ]
                 }
             },
         },
@@ -758,7 +784,7 @@ ROWS: dict[str, Row] = {
             "type": "object",
             "properties": {
                 "lines": {"type": "array", "items": LINE},
-                "note": {"type": ["string", "null"], "default": None},
+                "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
                 "tags": {"type": "array", "items": {"type": "string"}, "default": []},
                 "made": {"type": "string", "format": "date-time"},
             },
@@ -870,7 +896,7 @@ ROWS: dict[str, Row] = {
             "properties": {
                 "first": {"type": "array", "items": {"type": "integer"}, "description": "The first."},
                 "second": {"type": "integer", "description": "Another second.", "default": 0},
-                "third": {"type": ["integer", "null"], "default": None},
+                "third": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
             },
             "required": ["first"],
             "additionalProperties": False,
@@ -1074,6 +1100,35 @@ def test_schema_of_a_hint_is_valid_2020_12(row: Row) -> None:
     for direction in directions:
         schema = json_schema(row.hint, direction=direction)
         jsonschema_rs.meta.validate(schema)
+
+
+def unread_by_some(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the parts of a schema that some clients drop: lists of types, bare booleans, references elsewhere."""
+    found = [part for _, _, inner in direct_subschemas(schema) for part in unread_by_some(inner)]
+    booleans = [inner for kind in ("properties", "$defs") for inner in schema.get(kind, {}).values()]
+    booleans += [schema.get("items"), *schema.get("anyOf", ()), *schema.get("prefixItems", ())]
+    if not isinstance(schema.get("type", ""), str) or not str(schema.get("$ref", "#")).startswith("#"):
+        found.append(schema)
+    return [*found, schema] if any(isinstance(inner, bool) for inner in booleans) else found
+
+
+def test_what_some_clients_do_not_read_is_noticed() -> None:
+    """The check below can fail."""
+    for wrong in (
+        {"type": ["integer", "null"]},
+        {"$ref": "a.json"},
+        {"properties": {"a": True}},
+        {"items": False},
+    ):
+        assert unread_by_some({"$defs": {"a": {"anyOf": [wrong]}}}) == [wrong]
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_schema_of_a_hint_is_read_by_clients_that_know_one_type_at_a_time(row: Row) -> None:
+    """The Inspector warns of what other clients drop: a nullable parameter is a union of two schemas."""
+    directions: tuple[Literal["input", "output"], ...] = ("input", "output")
+    for direction in directions:
+        assert unread_by_some(json_schema(row.hint, direction=direction)) == []
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)

@@ -60,5 +60,5 @@ def test_what_is_read_takes_time_by_its_size(name: str) -> None:
             with suppress(InvalidValue):
                 kind.decode(value)
 
-    small, large = costs_of(*(partial(decode, make(size)) for size in (2_000, 16_000)), times=3)
+    small, large = costs_of(*(partial(decode, make(size)) for size in (2_000, 16_000)), times=7)
     assert large < 16 * max(small, 20 * 5e-6), (small, large)

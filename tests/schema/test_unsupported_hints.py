@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "list as a name": (dict[tuple[int, int], int], "tuple[int, int] cannot be the name of a member"),
     "Field as a default": (
         attrs.make_class("Wrong", {"x": attrs.field(type=int, default=Field(ge=1))}),
-        "Wrong.x: Field(...) belongs inside Annotated, not where the default is",
+        "Wrong.x: Field(...) is no default; write it inside Annotated: x: Annotated[int, Field(...)]",
     ),
     "same names": (SameNames, "SameNames.two: there is another member named 'x'"),
     "alias of itself": (Endless, "Endless means itself"),

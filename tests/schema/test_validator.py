@@ -521,7 +521,7 @@ def test_the_size_of_a_regular_expression_is_foreseen(pattern: str, least: int, 
 
 
 def test_looking_at_a_regular_expression_takes_time_by_its_length() -> None:
-    for unit in ("[", "(", "{1", "\\", "{1,2}", "a"):
+    for unit in ("[", "(", "{1", "\\", "{1,2}", "a", "a{999999999}", "{999999999}", "(a{999999999})"):
         small, large = costs_of(*(partial(size_of_pattern, unit * count) for count in (4_000, 32_000)))
         assert large / small < 16, unit
 

@@ -65,9 +65,11 @@ async def test_hints_can_differ_by_method() -> None:
 def test_what_resources_say_is_only_covered_by_name() -> None:
     """It is the likeliest to be somebody's own."""
     everything = Server("s", cache=CacheHint(60, "public"))
-    assert everything.cache_hint("resources/list") == CacheHint(60, "public")
-    assert everything.cache_hint("resources/read") == CacheHint(0, "private")
-    assert Server("s", cache={"resources/read": CacheHint(5)}).cache_hint("resources/read") == CacheHint(5)
+    assert everything._application.listing.hint_for("resources/list") == CacheHint(60, "public")
+    assert everything._application.listing.hint_for("resources/read") == CacheHint(0, "private")
+    assert Server("s", cache={"resources/read": CacheHint(5)})._application.listing.hint_for(
+        "resources/read"
+    ) == CacheHint(5)
 
 
 @pytest.mark.parametrize("ttl", [-1, float("inf"), float("nan")])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from talking import LISTS, SUBSCRIPTION_ID, connect, full_server, listen, note, 
 from wires import ScriptedChannel
 
 from trio_mcp import (
+    CallNext,
     ConnectionLost,
     Limits,
+    Message,
     Outgoing,
     ResourceUpdated,
     Revision,
@@ -28,6 +31,7 @@ from trio_mcp import (
     open_client,
 )
 
+TENANT: ContextVar[str | None] = ContextVar("TENANT", default=None)
 V07 = Revision.V2026_07_28
 LEGACY_REVISIONS = pytest.mark.parametrize("revision", LEGACY)
 ALL_REVISIONS = pytest.mark.parametrize("revision", list(Revision))
@@ -209,6 +213,31 @@ async def test_a_change_made_by_a_request_of_one_client_reaches_the_other(
     nursery.cancel_scope.cancel()
 
 
+async def test_a_change_is_notified_without_the_variables_of_who_reports_it() -> None:
+    """Middleware of the connection would take them for its own: a tenant's name, say."""
+    seen: list[str | None] = []
+
+    async def look(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
+        if message.method == "notifications/tools/list_changed":
+            seen.append(TENANT.get())
+        return await call_next(message)
+
+    server: Server[Any] = Server("tenants", middleware=[look])
+
+    @server.tool
+    async def change() -> None:
+        TENANT.set("Ada")
+        another_tool(server)
+        await trio.testing.wait_all_tasks_blocked()
+
+    async with open_client(server, revision="2025-11-25") as client:
+        await client.call_tool("change")
+        TENANT.set("whoever is outside")
+        server.list_changed("tools")
+        await trio.testing.wait_all_tasks_blocked()
+    assert seen == [None, None]
+
+
 async def test_a_change_made_in_a_thread_is_notified(nursery: trio.Nursery) -> None:
     """A plain function is a tool, too, and runs in a thread; so may whatever else the program has."""
     server = full_server()
@@ -235,8 +264,8 @@ def test_changes_outside_any_run_are_silent() -> None:
     server = full_server()
     another_tool(server)
     server.list_changed("prompts")
-    server.changes.resource_updated("file:///x")
-    assert server.changes.receivers == 0
+    server._application.changes.resource_updated("file:///x")
+    assert server._application.changes.receivers == 0
 
 
 def test_a_server_can_be_served_by_two_runs_at_once() -> None:
@@ -264,7 +293,7 @@ def test_a_server_can_be_served_by_two_runs_at_once() -> None:
     for thread in threads:
         thread.join(10)
     assert told == ["notifications/tools/list_changed"] * 2
-    assert server.changes.receivers == 0
+    assert server._application.changes.receivers == 0
 
 
 def test_a_run_that_has_just_ended_is_not_notified() -> None:
@@ -285,7 +314,7 @@ def test_a_run_that_has_just_ended_is_not_notified() -> None:
 
 
 async def test_there_is_no_other_list() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match=r"^kind takes 'tools' or 'prompts' or 'resources', not 'roots'$"):
         Server("x").list_changed("roots")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
@@ -353,7 +382,7 @@ async def test_nothing_is_left_of_a_connection(
             else:
                 await talk.shake_hands(revision)
                 await talk.ask("resources/subscribe", revision, uri="file:///x")
-            assert server.changes.receivers == (2 if revision.is_modern else 1)
+            assert server._application.changes.receivers == (2 if revision.is_modern else 1)
             if end == "it hangs up":
                 talk.channel.hang_up()
             elif end == "it is lost":
@@ -364,9 +393,9 @@ async def test_nothing_is_left_of_a_connection(
                 talk.shutdown.abort()
             else:
                 nursery.cancel_scope.cancel()
-        assert server.changes.receivers == 0
+        assert server._application.changes.receivers == 0
         server.list_changed("tools")
-        assert not vars(server.changes)["_audiences"]
+        assert not vars(server._application.changes)["_audiences"]
 
 
 async def test_changes_while_a_connection_is_lost_or_ends_do_no_harm(
@@ -389,7 +418,7 @@ async def test_changes_while_a_connection_is_lost_or_ends_do_no_harm(
         server.list_changed("tools")
         await trio.sleep(0.1)
     server.list_changed("tools")
-    assert server.changes.receivers == 0
+    assert server._application.changes.receivers == 0
 
 
 async def test_a_change_that_waits_for_room_goes_with_the_connection(nursery: trio.Nursery) -> None:
@@ -404,7 +433,7 @@ async def test_a_change_that_waits_for_room_goes_with_the_connection(nursery: tr
     talk.channel.hang_up(ConnectionLost("gone"))
     await trio.testing.wait_all_tasks_blocked()
     assert talk.ended
-    assert server.changes.receivers == 0
+    assert server._application.changes.receivers == 0
 
 
 async def test_what_fails_while_a_connection_is_served_comes_out_as_itself() -> None:
@@ -417,7 +446,7 @@ async def test_what_fails_while_a_connection_is_served_comes_out_as_itself() -> 
                 assert peer.statistics().standing == 0
                 raise LookupError
     assert caught.value.__context__ is None
-    assert server.changes.receivers == 0
+    assert server._application.changes.receivers == 0
 
 
 async def test_what_fails_while_a_change_is_notified_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
@@ -435,7 +464,7 @@ async def test_what_fails_while_a_change_is_notified_ends_nothing_else(caplog: p
         yield Broken()
 
     async with session_of(server) as session, session.subscriptions.connected(opening()):
-        session.subscriptions.declared(server.capabilities())
+        session.subscriptions.declared(server._application.capabilities(Revision.V2025_11_25))
         session.subscriptions.initialized()
         for _ in range(2):
             server.list_changed("tools")

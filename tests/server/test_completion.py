@@ -225,7 +225,7 @@ class Templates:
 
 async def test_other_registries_can_say_what_they_know() -> None:
     server = ordering()
-    server._completer._sources += (Templates(),)
+    server._application.completer._sources += (Templates(),)
     ref = {"type": "ref/resource", "uri": "x://{colour}"}
     assert (await complete(server, "colour", "g", ref=ref))["values"] == ["green"]
     assert (await complete(server, "size", "l"))["values"] == ["large"]

@@ -17,7 +17,7 @@ from descriptors import open_files
 from inside_server import (
     MAX_DEPTH,
     MAX_LINKS,
-    _described,
+    described_file,
     files_module,
     guess_type,
     is_plain_name,
@@ -293,7 +293,7 @@ async def test_odd_files(root: Path) -> None:
 def test_odd_dates() -> None:
     """Some disks have seen much; no calendar has these."""
     status = os.stat_result((stat.S_IFREG, 0, 0, 1, 0, 0, 7, 0, 10**15, 0))
-    told = _described(Resource(uri="x:a", name="a"), status)
+    told = described_file(Resource(uri="x:a", name="a"), status)
     assert (told.size, told.annotations) == (7, Annotations())
 
 

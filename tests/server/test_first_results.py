@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import attrs
 import pytest
 import trio
 
-from trio_mcp import RequestError, Server, ToolError, open_client
+from trio_mcp import Image, RequestError, Server, ToolError, open_client
 from trio_mcp.types import (
     CallToolResult,
     EmbeddedResource,
@@ -27,6 +28,7 @@ REVISIONS = pytest.mark.parametrize(
 )
 STRUCTURED = {"2025-06-18", "2025-11-25", "2026-07-28"}
 
+PNG = b"\x89PNG\r\n\x1a\n"
 IMAGE = ImageContent(data="aGk=", mime_type="image/png")
 LINK = ResourceLink(name="there", uri="file:///there")
 EMBEDDED = EmbeddedResource(resource=TextResourceContents(uri="file:///here", text="here"))
@@ -144,8 +146,8 @@ async def test_what_is_shown_has_no_schema(hint: Any) -> None:
         (list[str], "array"),
         (list[int], "array"),
         (dict[str, int], "object"),
-        (int | None, ["integer", "null"]),
-        (str | int, ["string", "integer"]),
+        (int | None, [{"type": "integer"}, {"type": "null"}]),
+        (str | int, [{"type": "string"}, {"type": "integer"}]),
     ],
     ids=repr,
 )
@@ -156,9 +158,43 @@ async def test_a_value_has_a_schema(hint: Any, kind: object) -> None:
         """Return nothing; it is only listed."""
 
     tool.__annotations__["return"] = hint
-    assert (await output_schema_of(tool))["type"] == kind
+    schema = await output_schema_of(tool)
+    assert schema.get("type", schema.get("anyOf")) == kind
     legacy = await output_schema_of(tool, "2025-11-25")
     assert legacy["type"] == "object"
+
+
+@REVISIONS
+@pytest.mark.parametrize("hint", [list, list[Any], tuple, Sequence[object]], ids=repr)
+async def test_a_list_of_anything_is_shown_if_a_block_is_in_it(hint: Any, revision: str) -> None:
+    """Such an annotation promises nothing; so there is no schema, and each list is what is in it."""
+    values: list[Any] = []
+
+    async def tool() -> Any:
+        await trio.lowlevel.checkpoint()
+        return tuple(values) if hint is tuple else list(values)
+
+    tool.__annotations__["return"] = hint
+    assert not await output_schema_of(tool, revision)
+    values += ["a", TextContent(text="b"), Image(PNG), IMAGE, {"c": 1}, 2]
+    result = await result_of(tool, revision)
+    assert shown(result) == ["a", "b", "ImageContent", "ImageContent", '{"c":1}', "2"]
+    assert not result.has_structured_content
+    for value in ([1, "b"], ["a", "b"], []):
+        values[:] = value
+        result = await result_of(tool, revision)
+        assert shown(result) == [json.dumps(value, separators=(",", ":"))]
+        wanted: object = value if revision == "2026-07-28" else {"result": value}
+        assert result.structured_content == (wanted if revision in STRUCTURED else None)
+
+
+async def test_what_is_beside_a_block_without_an_annotation_is_shown_too() -> None:
+    """As JSON, as it would be by itself."""
+
+    def untyped():  # type: ignore[no-untyped-def] # noqa: ANN202 - that is what is tested
+        return [Image(PNG), Point(1, 2)]
+
+    assert shown(await result_of(untyped)) == ["ImageContent", '{"x":1,"y":2}']
 
 
 async def test_links_and_images_arrive_as_they_are() -> None:
@@ -231,7 +267,7 @@ async def test_what_a_tool_raises(revision: str, caplog: pytest.LogCaptureFixtur
 
 
 @REVISIONS
-@pytest.mark.parametrize("arguments", [{}, {"x": "1"}, {"x": 1, "why": 2}, {"x": None}, {"x": True}], ids=repr)
+@pytest.mark.parametrize("arguments", [{}, {"x": "one"}, {"x": 1, "why": 2}, {"x": None}, {"x": True}], ids=repr)
 async def test_arguments_that_do_not_fit_are_the_models_to_mend(arguments: dict[str, Any], revision: str) -> None:
     """2025-11-25, server/tools, "Error Handling": input validation errors are tool execution errors (SEP-1303)."""
 

@@ -140,7 +140,7 @@ async def test_what_is_said_meanwhile_is_bounded_in_bytes(caplog: pytest.LogCapt
         request["params"] |= {"requestState": required["requestState"], "inputResponses": answers}
         answer = await server.raw.send(request, {"X-Forwarded-For": HONEST})
         said = [message for message in answer.messages if message.get("method") == "notifications/message"]
-        assert 1 <= len(said) <= 6
+        assert 5 <= len(said) <= 6, "the last ones"
         assert f"{20 - len(said)} notifications" in caplog.text
         assert "max_parked_notification_bytes" in caplog.text
 

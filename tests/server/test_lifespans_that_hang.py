@@ -279,7 +279,7 @@ async def test_a_stream_that_breaks_before_the_lifespan_is_entered_is_a_lost_con
 async def test_what_was_opened_by_its_user_may_take_its_time(autojump_clock: trio.testing.MockClock) -> None:
     """There is somebody who can cancel it: `Limits.lifespan_timeout` is for a server that ends with its client."""
     lived = Lived(leaving=1_000)
-    async with lived.server.open_service():
+    async with lived.server._hosted.open_service():
         pass
     assert trio.current_time() == 1_000
     assert lived.lines == ["entered", "left"]

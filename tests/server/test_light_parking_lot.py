@@ -96,4 +96,4 @@ async def test_it_weighs_next_to_nothing_when_no_task_waits() -> None:
     lot = LightParkingLot()
     with trio.move_on_after(0):
         await lot.park()
-    assert sys.getsizeof(lot) + sys.getsizeof(lot._parked) < 64
+    assert sys.getsizeof(lot) + sys.getsizeof(lot.parked) < 64

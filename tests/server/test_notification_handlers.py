@@ -180,4 +180,4 @@ def test_what_could_never_be_handled_cannot_be_registered() -> None:
 
     with pytest.raises(ValueError, match="has a handler already"):
         server.notification_handler("x/y")
-    assert server.notification_handler_for("x/y") is handle
+    assert server._application.notification_handler_for("x/y", Revision.V2025_11_25) is handle

@@ -6,9 +6,9 @@ import base64
 import json
 import logging
 import math
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, nullcontext
-from typing import Any
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
+from typing import Any, Literal
 
 import attrs
 import pytest
@@ -17,7 +17,6 @@ import trio.testing
 from wires import ScriptedChannel
 
 from trio_mcp import (
-    ABSENT,
     Client,
     ConnectionLost,
     Context,
@@ -115,6 +114,37 @@ async def test_it_is_parked_and_goes_on_where_it_stopped() -> None:
         assert text(result) == "Hello, Ada"
         assert asking.started == 1
         assert asking.ended == ["answered"]
+
+
+async def test_work_that_outlives_it_is_that_of_the_connection_which_brings_the_answers() -> None:
+    """The one over which it was called may have ended meanwhile."""
+    server, ended = Server("asking"), list[str]()
+
+    @server.tool
+    async def begin(ctx: Context[Any]) -> str:
+        async def work(name: str) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                ended.append(name)
+
+        name = await ask_name(ctx)
+        ctx.start_soon(work, name)
+        return "begun"
+
+    async with server.open() as running:
+
+        async def ask_over_a_new_connection(params: dict[str, Any], *, ends: list[str]) -> dict[str, Any]:
+            async with open_client(running, revision=MODERN, capabilities=CAPABLE) as client:
+                result = await client.request("tools/call", params)
+                await trio.testing.wait_all_tasks_blocked()
+                assert ended == []
+            assert ended == ends
+            return result
+
+        required = await ask_over_a_new_connection(call("begin"), ends=[])
+        again = answering(required, accepted("Ada"), **call("begin"))
+        assert text(await ask_over_a_new_connection(again, ends=["Ada"])) == "begun"
 
 
 @pytest.mark.spec("basic/patterns/mrtr", "InputRequests", revisions="2026-07-28")
@@ -579,6 +609,25 @@ async def test_it_is_cancelled_with_the_server() -> None:
     assert asking.ended == ["cancelled"] * 3
 
 
+async def test_what_it_asks_in_its_cleanup_when_the_server_ends_is_asked_too_late() -> None:
+    """No client comes back to it, so it would wait for ever, and the server with it."""
+    server, raised = Server("asking"), list[str]()
+
+    @server.tool
+    async def greet(ctx: Context[Any]) -> None:
+        try:
+            await ask_name(ctx)
+        finally:
+            with trio.fail_after(5, shield=True):
+                with pytest.raises(LocalProtocolError) as caught:
+                    await ask_name(ctx)
+                raised.append(str(caught.value))
+
+    async with server.open() as running, open_client(running, revision=MODERN, capabilities=CAPABLE) as client:
+        await client.request("tools/call", {"name": "greet", "arguments": {}})
+    assert raised == ["elicitation/create cannot be asked: the request has ended already"]
+
+
 async def test_a_handler_that_stops_waiting_goes_on_and_its_result_is_kept(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -795,6 +844,124 @@ async def test_other_methods_cannot_ask() -> None:
         assert (await client.request("x/ask"))["resultType"] == "complete"
 
 
+# Those that never ask
+
+KINDS = {
+    "tools/call": {"name": "greet"},
+    "prompts/get": {"name": "greet"},
+    "resources/read": {"uri": "greet://you"},
+}
+Resume = Literal["park", "replay", "never"]
+
+
+def asking_everywhere(method: str, how: str, resume: Resume, tasks: list[bool]) -> Server[Any]:
+    """Return a server with a handler that asks if its client has declared anything, and notes whose task it has."""
+    server: Server[Any] = Server("asking")
+
+    async def greet(ctx: Context[Any]) -> str:
+        task = trio.lowlevel.current_task()
+        tasks.append(task.name.startswith("handler of"))
+        return await ask_name(ctx) if ctx.meta.get("x/ask") else "nobody"
+
+    if how == "whole method":
+
+        @server.request_handler(method, resume=resume)
+        async def serve(params: Mapping[str, Any], ctx: Context[Any]) -> object:
+            name = await greet(ctx)
+            if method == "tools/call":
+                return {"content": [{"type": "text", "text": name}]}
+            if method == "prompts/get":
+                return {"messages": [{"role": "user", "content": {"type": "text", "text": name}}]}
+            return {"contents": [{"uri": "greet://you", "text": name}]}
+
+    elif method == "tools/call":
+        server.tool(resume=resume)(greet)
+    elif method == "prompts/get":
+        server.prompt(resume=resume)(greet)
+    else:
+        server.resource("greet://you", resume=resume)(greet)
+    return server
+
+
+@pytest.mark.parametrize("how", ["function", "whole method"])
+@pytest.mark.parametrize("method", KINDS)
+async def test_how_it_is_resumed_is_said_where_it_is_registered(method: str, how: str) -> None:
+    """Tools, prompts, resources, and handlers of the whole methods; without a word they are parked."""
+    asks = {**KINDS[method], "_meta": {"x/ask": True}}
+    ways: dict[Resume, int] = {"park": 1, "replay": 2}
+    for resume, runs in ways.items():
+        tasks: list[bool] = []
+        server = asking_everywhere(method, how, resume, tasks)
+        async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+            required = await client.request(method, asks)
+            assert required["resultType"] == "input_required"
+            [key] = required["inputRequests"]
+            answers = {"requestState": required["requestState"], "inputResponses": {key: accepted("Ada")}}
+            assert "Ada" in json.dumps(await client.request(method, {**asks, **answers}))
+        assert tasks == [True] * runs
+
+
+@pytest.mark.parametrize("how", ["function", "whole method"])
+@pytest.mark.parametrize("method", KINDS)
+async def test_what_never_asks_has_no_task_of_its_own(
+    method: str, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If it asks nevertheless, the log says which option to leave out; nothing is parked."""
+    tasks: list[bool] = []
+    server = asking_everywhere(method, how, "never", tasks)
+    target = next(iter(KINDS[method].values()))
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        assert "nobody" in json.dumps(await client.request(method, KINDS[method]))
+        result: dict[str, Any] = {}
+        with suppress(RequestError):
+            result = await client.request(method, {**KINDS[method], "_meta": {"x/ask": True}})
+        assert result.get("isError", True)
+    assert tasks == [False, False]
+    assert (
+        f"elicitation/create cannot be asked: what serves {method} of {target!r} is registered with"
+        in caplog.text
+    )
+    assert 'resume="never"; leave that out' in caplog.text
+
+
+async def test_what_never_asks_may_return_its_questions() -> None:
+    """It is called again with the answers, and there still cannot ask."""
+    server: Server[Any] = Server("by hand")
+
+    @server.tool(resume="never")
+    async def greet(greeting: str, ctx: Context[Any]) -> str | InputRequired:
+        if not ctx.input_responses:
+            return InputRequired({"name": ListRootsRequest()}, state=1)
+        with pytest.raises(LocalProtocolError, match="leave that out"):
+            await ask_name(ctx)
+        return f"{greeting}, {ctx.request_state}"
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call())
+        result = await client.request("tools/call", answering(required, {"roots": []}))
+        assert text(result) == "Hello, 1"
+
+
+async def test_in_the_era_of_requests_it_makes_no_difference() -> None:
+    """There nothing is parked, and asking is a request."""
+    server = asking_everywhere("tools/call", "function", "never", [])
+    async with open_client(server, revision="2025-11-25", on_elicit=lambda _: {"name": "Ada"}) as client:
+        result = await client.request("tools/call", {**KINDS["tools/call"], "_meta": {"x/ask": True}})
+        assert text(result) == "Ada"
+
+
+def test_only_what_can_ask_is_resumed() -> None:
+    """Elsewhere the option would do nothing."""
+    server: Server[Any] = Server("asking")
+    with pytest.raises(
+        ValueError, match="x/y is never resumed: resume is for prompts/get, resources/read, tools/call"
+    ):
+        server.request_handler("x/y", resume="never")
+    wrong: Any = "again"
+    with pytest.raises(ValueError, match="resume takes 'park' or 'replay' or 'never', not 'again'"):
+        server.request_handler("tools/call", resume=wrong)
+
+
 # Run again instead of parked
 
 
@@ -868,7 +1035,7 @@ def by_hand() -> Server:
     @server.tool
     async def greet(greeting: str, ctx: Context[Any]) -> str | InputRequired:
         if "name" not in ctx.input_responses:
-            assert ctx.request_state is ABSENT
+            assert ctx.request_state is None
             return InputRequired(
                 {"name": ElicitRequestFormParams(message="Who?", requested_schema=schema)}, {"tries": [1]}
             )
@@ -915,7 +1082,7 @@ async def test_by_hand_it_may_just_ask_to_be_called_again(revision: str) -> None
 
     @server.tool
     async def again(ctx: Context[Any]) -> str | InputRequired:
-        tries = 0 if ctx.request_state is ABSENT else ctx.request_state
+        tries = 0 if ctx.request_state is None else ctx.request_state
         return InputRequired(state=tries + 1) if tries < 3 else "at last"
 
     async with open_client(server, revision=revision, capabilities=CAPABLE) as client:

@@ -30,6 +30,8 @@ SINCE_TITLES = Revision.V2025_06_18
 
 NO_TAGS: list[str] = []
 
+FAILED = "prompt {} failed. The server's log says why."
+
 
 class Mood(enum.Enum):
     CALM = "calm"
@@ -345,9 +347,18 @@ async def test_a_whole_result_is_sent_as_it_is() -> None:
     assert result["_meta"]["example.com/a"] == 1
 
 
-@pytest.mark.parametrize("returned", [None, 5, {"role": "user"}, b"bytes", [["nested"]]])
+@pytest.mark.parametrize(
+    ("returned", "kind"),
+    [
+        (None, "nothing"),
+        (5, "an int"),
+        ({"role": "user"}, "a dict"),
+        (b"bytes", "a bytes"),
+        ([["nested"]], "a list"),
+    ],
+)
 async def test_what_can_be_no_message_is_an_error_and_in_the_log(
-    returned: object, caplog: pytest.LogCaptureFixture
+    returned: object, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server("s")
 
@@ -357,8 +368,13 @@ async def test_what_can_be_no_message_is_an_error_and_in_the_log(
 
     with pytest.raises(RequestError) as caught, caplog.at_level(logging.ERROR):
         await get(server, "odd")
-    assert (caught.value.code, caught.value.message) == (-32603, "internal error")
-    assert "prompt odd returned a" in caplog.text
+    assert (caught.value.code, caught.value.message) == (-32603, FAILED.format("odd"))
+    (record,) = [each for each in caplog.records if each.exc_info]
+    assert record.getMessage() == "prompt odd failed"
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == (
+        f"prompt odd returned {kind}; return text, blocks of content, messages, a list of those, or a GetPromptResult"
+    )
 
 
 # Errors and time.
@@ -381,7 +397,7 @@ async def test_what_a_prompt_raises_is_masked_unless_it_is_meant(
 
     with pytest.raises(RequestError) as caught, caplog.at_level(logging.ERROR):
         await get(server, "fail", revision)
-    assert (caught.value.code, caught.value.message) == (-32603, "internal error")
+    assert (caught.value.code, caught.value.message) == (-32603, FAILED.format("fail"))
     assert "the password is 1234" in caplog.text
     with pytest.raises(RequestError) as caught:
         await get(server, "refuse", revision)
@@ -442,7 +458,7 @@ async def test_prompts_can_be_hidden_shown_and_removed(revision: Revision) -> No
     """2026-07-28, server/prompts, "Capabilities": the list may be empty, and may change."""
     server = Server("s")
     changes: list[int] = []
-    server._prompts.entries.on_change = lambda: changes.append(1)
+    server._application.prompts.entries.on_change = lambda: changes.append(1)
 
     @server.prompt
     def first() -> str:

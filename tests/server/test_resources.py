@@ -664,7 +664,7 @@ async def test_removing_and_hiding() -> None:
     """What is hidden keeps its place, and is not given by a template behind it."""
     server = Server("s")
     changes: list[str] = []
-    server._resources.entries.on_change = lambda: changes.append("changed")
+    server._application.resources.entries.on_change = lambda: changes.append("changed")
     server.add_resource("x:a", "A")
     server.add_resource("x:b", "B")
     server.resource("x:{id}")(one)
@@ -698,7 +698,7 @@ def test_it_is_known_what_may_be_read() -> None:
     server.add_resource("x:a", "")
     server.resource("y:{id}")(one)
     server.add_directory("/nowhere", uri="z:///")
-    knows = server._resources.knows
+    knows = server._application.resources.knows
     assert knows("x:a")
     assert knows("X:%61")
     assert knows("y:1")

@@ -219,7 +219,7 @@ async def test_a_user_who_says_no_is_an_error_to_be_caught(revision: Revision) -
         ({"max_tokens": 1.5}, TypeError, "max_tokens must be a whole number"),
         ({"temperature": math.nan}, ValueError, "temperature must be a finite number"),
         ({"tool_choice": "required"}, ValueError, "tool_choice is given without tools"),
-        ({"tools": "get_weather"}, TypeError, "tools must be a sequence"),
+        ({"tools": "get_weather"}, TypeError, "tools takes .* in a list, not str: write tools="),
         ({"tools": [WEATHER, "get_weather"]}, ValueError, "two tools called 'get_weather'"),
         ({"stop_sequences": "\n"}, TypeError, "stop_sequences"),
     ],

@@ -18,6 +18,7 @@ from inside_base import (
     SERVER_BUSY,
 )
 from inside_peer import open_peer
+from inside_server import ListKind
 from raw import modern
 from talking import SUBSCRIPTION_ID, Talk, connect, full_server, listen, note, request, session_of
 from wires import ScriptedChannel
@@ -114,7 +115,7 @@ async def test_resources_that_do_not_exist_are_left_out(
             raise OSError(uri)
         return uri == "file:///there"
 
-    server.changes.knows = knows
+    server._application.changes.knows = knows
     talk = await connect(nursery, server)
     asked = listen(1, resourceSubscriptions=["file:///there", "file:///not there"])
     assert await talk.say(asked) == [acknowledged(1, resourceSubscriptions=["file:///there"])]
@@ -207,7 +208,7 @@ async def test_the_client_cancels_it(nursery: trio.Nursery) -> None:
     assert await talk.say(cancelled(1)) == []
     server.list_changed("tools")
     assert await talk.new() == [note("notifications/tools/list_changed", _meta=tag("1"))]
-    assert server.changes.receivers == 2, "the one that listens, and the connection"
+    assert server._application.changes.receivers == 2, "the one that listens, and the connection"
     assert await talk.say(listen(1)) == [acknowledged(1)], "the id is free again"
     nursery.cancel_scope.cancel()
 
@@ -255,7 +256,7 @@ async def test_it_ends_gracefully_and_at_once_when_serving_ends(
     messages = await talk.new()
     assert talk.ended
     assert trio.current_time() == start, "nobody was waited for"
-    assert server.changes.receivers == 0
+    assert server._application.changes.receivers == 0
     for id in range(50):
         own = [m for m in messages if m.get("id") == id or m.get("params", {}).get("_meta") == tag(id)]
         assert own == [note("notifications/tools/list_changed", _meta=tag(id)), ended(id)]
@@ -293,6 +294,30 @@ async def test_a_handler_that_still_runs_may_finish_after_the_listeners_have_end
     assert talk.ended
 
 
+async def test_what_waits_to_be_sent_when_serving_ends_is_sent_before_the_end(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    """To a client that is slow, and reads on in time."""
+    server = full_server(Limits(max_outbox_bytes=1, drain_timeout=5))
+    talk = await connect(nursery, server)
+    await talk.say(listen(1, toolsListChanged=True, promptsListChanged=True, resourcesListChanged=True))
+    await talk.new()
+    talk.channel.stop_reading()
+    kinds: list[ListKind] = ["tools", "prompts", "resources"]
+    for kind in kinds:
+        for _ in range(3):
+            server.list_changed(kind)
+            await trio.testing.wait_all_tasks_blocked()
+    talk.shutdown.drain()
+    await trio.sleep(1)
+    talk.channel.reading.set()
+    messages = await talk.new()
+    assert {f"notifications/{kind}/list_changed" for kind in kinds} <= {
+        message.get("method") for message in messages
+    }
+    assert messages[-1] == ended(1)
+
+
 async def test_a_stuck_listener_does_not_hold_up_the_end(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
@@ -309,7 +334,7 @@ async def test_a_stuck_listener_does_not_hold_up_the_end(
     while not talk.ended:
         assert trio.current_time() - start < 12
         await trio.sleep(0.5)
-    assert server.changes.receivers == 0
+    assert server._application.changes.receivers == 0
 
 
 async def test_its_deadline_applies(autojump_clock: trio.testing.MockClock, nursery: trio.Nursery) -> None:
@@ -329,7 +354,7 @@ async def test_its_deadline_applies(autojump_clock: trio.testing.MockClock, nurs
     await trio.sleep(2)
     (answer,) = await talk.new()
     assert (answer["id"], answer["error"]["code"]) == (2, CANCELLED_BY_DEADLINE)
-    assert server.changes.receivers == 1
+    assert server._application.changes.receivers == 1
     nursery.cancel_scope.cancel()
 
 
@@ -420,7 +445,7 @@ async def test_a_thousand_listeners_on_one_server(
         kinds: list[dict[str, Any]] = [{"toolsListChanged": True}, {"resourceSubscriptions": ["file:///x"]}]
         await talk.say(*(listen(id, **kinds[id % 2]) for id in range(100)))
         await talk.new()
-    assert server.changes.receivers == 1_010
+    assert server._application.changes.receivers == 1_010
     stuck, *others = talks
     stuck.channel.stop_reading()
     for _ in range(3):
@@ -437,12 +462,12 @@ async def test_a_thousand_listeners_on_one_server(
         answers = await talk.new()
         assert sorted(message["id"] for message in answers) == list(range(100))
         assert talk.ended
-    assert server.changes.receivers == 101
+    assert server._application.changes.receivers == 101
     stuck.shutdown.abort()
     await trio.testing.wait_all_tasks_blocked()
     await trio.sleep(3)
     assert stuck.ended
-    assert server.changes.receivers == 0
+    assert server._application.changes.receivers == 0
 
 
 async def test_statistics_count_them_apart() -> None:
@@ -454,7 +479,7 @@ async def test_statistics_count_them_apart() -> None:
         channel.say(listen(1), modern(2, "resources/subscribe", uri="x"))
         await trio.testing.wait_all_tasks_blocked()
         assert (peer.statistics().standing, peer.statistics().exchanges) == (1, 0)
-    assert server.changes.receivers == 0
+    assert server._application.changes.receivers == 0
 
 
 async def test_over_a_pair_of_channels_in_memory(nursery: trio.Nursery) -> None:

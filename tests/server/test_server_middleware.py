@@ -10,7 +10,18 @@ import trio
 import trio.testing
 from wires import ScriptedChannel
 
-from trio_mcp import CallNext, Context, Message, RequestError, Revision, Server, open_client
+from trio_mcp import (
+    CallNext,
+    Context,
+    HttpServerParameters,
+    Limits,
+    McpASGI,
+    Message,
+    RequestError,
+    Revision,
+    Server,
+    open_client,
+)
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 
@@ -192,3 +203,124 @@ async def test_tasks_started_in_a_handler_go_on_until_the_session_or_the_server_
         await client.call_tool("start")
     assert ended == ["session", "session", "server", "server"]
     assert caplog.text.count("oops") >= 2
+
+
+async def test_a_subscription_or_a_log_level_that_it_refuses_changes_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    refused = set[str]()
+
+    async def guard(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
+        if message.method in refused:
+            raise RequestError(-32001, "not now")
+        return await call_next(message)
+
+    server, logged, updated = echo_server(guard), list[object](), list[str]()
+
+    @server.resource("x://{name}")
+    async def thing(name: str) -> str:
+        return name
+
+    @server.tool
+    async def say(ctx: Context[Any]) -> None:
+        await ctx.debug("hello")
+
+    async def tell(*uris: str) -> list[str]:
+        updated.clear()
+        for uri in uris:
+            await server.resource_updated(uri)
+        await trio.testing.wait_all_tasks_blocked()
+        return updated
+
+    async with open_client(
+        server,
+        revision="2025-11-25",
+        on_log=lambda message: logged.append(message.data),
+        on_resource_updated=updated.append,
+    ) as client:
+        await client.set_log_level("info")
+        await client.request("resources/subscribe", {"uri": "x://a"})
+        refused |= {"resources/subscribe", "resources/unsubscribe", "logging/setLevel"}
+        for method, params in (
+            ("resources/subscribe", {"uri": "x://b"}),
+            ("resources/unsubscribe", {"uri": "x://a"}),
+            ("logging/setLevel", {"level": "debug"}),
+        ):
+            with pytest.raises(RequestError, match="not now"):
+                await client.request(method, params)
+        assert await tell("x://a", "x://b") == ["x://a"]
+        await client.call_tool("say")
+        await trio.testing.wait_all_tasks_blocked()
+        assert logged == []
+        refused.clear()
+        await client.request("resources/subscribe", {"uri": "x://b"})
+        await client.request("resources/unsubscribe", {"uri": "x://a"})
+        await client.request("logging/setLevel", {"level": "debug"})
+        assert await tell("x://a", "x://b") == ["x://b"]
+        await client.call_tool("say")
+        await trio.testing.wait_all_tasks_blocked()  # only progress is handed over before a call returns
+        assert logged == ["hello"]
+
+
+async def test_a_subscription_is_to_the_resource_that_it_makes_of_it_and_may_be_refused(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def elsewhere(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
+        if message.method == "resources/subscribe" and message.params is not None:
+            uri = message.params["uri"].replace("alias", "real")
+            message = message.evolve(params={**message.params, "uri": uri})
+        return await call_next(message)
+
+    server, updated = echo_server(elsewhere), list[str]()
+
+    @server.resource("x://{name}")
+    async def thing(name: str) -> str:
+        return name
+
+    @server.resource("private://real", scopes=lambda _: False)
+    async def private() -> str:
+        return "secret"
+
+    # Only over HTTP it matters who a client is.
+    target = HttpServerParameters("http://localhost/mcp", app=McpASGI(server))
+    async with open_client(target, revision="2025-11-25", on_resource_updated=updated.append) as client:
+        await client.request("resources/subscribe", {"uri": "x://alias"})
+        with pytest.raises(RequestError, match="may not subscribe"):
+            await client.request("resources/subscribe", {"uri": "private://alias"})
+        for uri in ("x://alias", "x://real", "private://real"):
+            await server.resource_updated(uri)
+        await trio.sleep(1)
+    assert updated == ["x://real"]
+
+
+async def test_a_subscription_that_is_given_up_while_it_waits_for_a_place_changes_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def pass_on(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
+        return await call_next(message)
+
+    server: Server = Server("busy", middleware=[pass_on], limits=Limits(max_inbound_requests=1))
+    updated = list[str]()
+
+    @server.tool
+    async def wait() -> None:
+        await trio.sleep(10)
+
+    @server.resource("x://{name}")
+    async def thing(name: str) -> str:
+        return name
+
+    async with (
+        open_client(server, revision="2025-11-25", on_resource_updated=updated.append) as client,
+        trio.open_nursery() as nursery,
+    ):
+        await client.request("resources/subscribe", {"uri": "x://a"})
+        nursery.start_soon(client.call_tool, "wait")
+        await trio.testing.wait_all_tasks_blocked()
+        for method, uri in (("resources/subscribe", "x://b"), ("resources/unsubscribe", "x://a")):
+            with trio.move_on_after(1):
+                await client.request(method, {"uri": uri})
+        for uri in ("x://a", "x://b"):
+            await server.resource_updated(uri)
+        await trio.sleep(20)
+    assert updated == ["x://a"]

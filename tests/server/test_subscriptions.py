@@ -58,6 +58,23 @@ async def test_subscribing_and_unsubscribing_twice_is_once(revision: Revision, n
     nursery.cancel_scope.cancel()
 
 
+async def test_what_is_not_subscribed_to_any_more_is_not_kept(nursery: trio.Nursery) -> None:
+    """max_kept_bytes: also if nothing else is subscribed to afterwards."""
+    server = full_server()
+    talk = await connect(nursery, server)
+    await talk.shake_hands(Revision.V2025_11_25)
+
+    def kept() -> int:
+        (statistics,) = server.statistics()
+        return statistics["bytes"].of.get("subscriptions", 0)
+
+    await talk.ask("resources/subscribe", Revision.V2025_11_25, uri=URI)
+    assert kept() > len(URI)
+    await talk.ask("resources/unsubscribe", Revision.V2025_11_25, uri=URI)
+    assert kept() == 0
+    nursery.cancel_scope.cancel()
+
+
 async def test_what_was_not_said_yet_is_not_said_after_unsubscribing(nursery: trio.Nursery) -> None:
     server = full_server(Limits(max_outbox_bytes=1))
     talk = await connect(nursery, server)
@@ -81,7 +98,7 @@ async def test_what_was_not_said_yet_is_not_said_after_unsubscribing(nursery: tr
 async def test_a_resource_that_does_not_exist_is_not_found(revision: Revision, nursery: trio.Nursery) -> None:
     """Every legacy revision: server/resources, "Error Handling": -32002, and which resource."""
     server = full_server()
-    server.changes.knows = lambda uri: uri == URI
+    server._application.changes.knows = lambda uri: uri == URI
     talk = await connect(nursery, server)
     await talk.shake_hands(revision)
     answer = await talk.ask("resources/subscribe", revision, uri="file:///no")
@@ -95,7 +112,7 @@ async def test_a_resource_that_does_not_exist_is_not_found(revision: Revision, n
 async def test_a_resource_that_has_gone_can_still_be_unsubscribed_from(nursery: trio.Nursery) -> None:
     server = full_server()
     known = {URI}
-    server.changes.knows = known.__contains__
+    server._application.changes.knows = known.__contains__
     talk = await connect(nursery, server)
     await talk.shake_hands(NEWEST)
     await talk.ask("resources/subscribe", NEWEST, uri=URI)
@@ -222,7 +239,7 @@ async def test_an_update_right_after_subscribing_is_notified(nursery: trio.Nurse
 
     def change(direction: str, data: bytes) -> None:
         if direction == "received" and b"resources/subscribe" in data:
-            trio.lowlevel.current_trio_token().run_sync_soon(server.changes.resource_updated, URI)
+            trio.lowlevel.current_trio_token().run_sync_soon(server._application.changes.resource_updated, URI)
 
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     channel.say(

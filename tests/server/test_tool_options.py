@@ -485,7 +485,7 @@ async def test_parameters_can_be_marked_for_headers(revision: Revision) -> None:
     assert properties["region"]["x-mcp-header"] == "Region"
     assert properties["dry"]["x-mcp-header"] == "Dry"
     assert properties["place"]["properties"]["region"]["x-mcp-header"] == "Nested-Region"
-    assert {mark.header: mark.path for mark in server._tools.get("execute").marks} == {
+    assert {mark.header: mark.path for mark in server._application.tools.get("execute").marks} == {
         "Region": ("region",),
         "x-shard!": ("shard",),
         "Nested-Region": ("place", "region"),
@@ -580,7 +580,7 @@ async def test_tools_can_be_hidden_shown_and_removed(revision: Revision) -> None
     """2026-07-28, server/tools, "Capabilities": the list may be empty and may change; its order stays."""
     server = Server("s")
     changes: list[int] = []
-    server._tools.entries.on_change = lambda: changes.append(1)
+    server._application.tools.entries.on_change = lambda: changes.append(1)
     for name in ("a", "b", "c"):
         server.tool(name=name)(greeting)
     assert len(changes) == 3

@@ -169,7 +169,9 @@ def test_only_variables_can_be_unsafe() -> None:
 
     with pytest.raises(ValueError, match="no variable 'nmae'"):
         server.resource("x:{name}", unsafe_variables=["nmae"])(function)
-    with pytest.raises(TypeError, match="not a string"):
+    with pytest.raises(
+        TypeError, match=r"^unsafe_variables takes str in a list, not str: write unsafe_variables=\[...\]$"
+    ):
         server.resource("x:{name}", unsafe_variables="name")(function)
     with pytest.raises(ValueError, match="no template"):
         server.resource("x:y", unsafe_variables=["name"])

@@ -8,7 +8,7 @@ import pytest
 from inside_core import Account, StateRefused
 from inside_server import UsedStates
 
-from trio_mcp import ABSENT, Client, Context, InputRequired, Limits, RequestError, Server, open_client
+from trio_mcp import Client, Context, InputRequired, Limits, RequestError, Server, open_client
 from trio_mcp.types import ClientCapabilities, ElicitationCapability
 
 MODERN = "2026-07-28"
@@ -27,7 +27,7 @@ def make_server(**options: Any) -> Server[Any]:
 
     @server.tool
     async def by_hand(ctx: Context) -> str | InputRequired:
-        return InputRequired(state=1) if ctx.request_state is ABSENT else "done"
+        return InputRequired(state=1) if ctx.request_state is None else "done"
 
     return server
 

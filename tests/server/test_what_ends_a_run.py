@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -54,7 +55,7 @@ def test_a_port_in_use_is_an_oserror(host: HttpHost) -> None:
         taken.listen()
         with pytest.raises(OSError, match="in use") as caught:
             Server("late").run("streamable-http", port=taken.getsockname()[1], http=host)
-    assert type(caught.value) is OSError
+    assert caught.value.errno == errno.EADDRINUSE
 
 
 @pytest.mark.parametrize("where", ["entering", "leaving"])

@@ -5,16 +5,16 @@ Shares no code with the library.
 
 from __future__ import annotations
 
+import itertools
 import json
-import socket
-import struct
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias
 
 import h11
 import trio
+from spoken import Wire, connected, kind_of, reset, wire_over
 
 THEIRS: Final = "127.0.0.2"
 KIB: Final = 1024
@@ -30,6 +30,8 @@ LOGGED: Final = {**META, "io.modelcontextprotocol/logLevel": "debug"}
 MODERN: Final = "2026-07-28"
 LEGACY: Final = "2025-11-25"
 GONE: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, EOFError, h11.RemoteProtocolError)
+OWN: Final[dict[str, str]] = {}
+"""Header fields of each request of this attacker: its token, if it has one."""
 
 Attack: TypeAlias = "Callable[[Attacker], Awaitable[None]]"
 ATTACKS: Final[dict[str, Attack]] = {}
@@ -50,6 +52,7 @@ def head(
         "Accept": "application/json, text/event-stream",
         "Content-Type": "application/json",
         **({} if length is None else {"Content-Length": str(length)}),
+        **OWN,
         **(headers or {}),
     }
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
@@ -91,38 +94,67 @@ def call_with(name: str, arguments: str) -> bytes:
 
 
 class Attacker:
-    """Somebody with one address.
+    """Somebody who means harm.
+
+    Args:
+        host: What serves.
+        at: Its port, or the path of its socket.
+        addresses: Where connections come from, in turn.
 
     Attributes:
-        port: Where the server is.
+        host: What serves.
         counts: What was sent, and what came back.
         connected: Set once there was a connection.
     """
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, host: str, at: str, addresses: Sequence[str] = (THEIRS,)) -> None:
+        self.host = host
+        self._at = at
+        self._addresses = itertools.cycle(addresses)
         self.counts: Counter[str] = Counter()
         self.connected = trio.Event()
 
     @asynccontextmanager
-    async def connection(self, *, slow_reader: bool = False, address: str = THEIRS) -> AsyncGenerator[Connection]:
+    async def stream(
+        self, *, slow_reader: bool = False, address: str | None = None, is_secured: bool = True
+    ) -> AsyncGenerator[trio.abc.Stream]:
         """Connect, and close the connection when the block is left."""
-        bare = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            if slow_reader:
-                bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
-            await bare.bind((address, 0))
-            await bare.connect(("127.0.0.1", self.port))
-            stream = trio.SocketStream(bare)
-        except BaseException:
-            bare.close()
-            raise
-        self.counts["connections"] += 1
-        self.connected.set()
-        try:
+        address = next(self._addresses) if address is None else address
+        async with connected(
+            self.host, self._at, address=address, slow_reader=slow_reader, is_secured=is_secured
+        ) as stream:
+            self.counts["connections"] += 1
+            self.connected.set()
+            yield stream
+
+    @asynccontextmanager
+    async def connection(
+        self, *, slow_reader: bool = False, address: str | None = None
+    ) -> AsyncGenerator[Connection]:
+        """Do the same, to speak HTTP."""
+        async with self.stream(slow_reader=slow_reader, address=address) as stream:
             yield Connection(self, stream)
-        finally:
-            await trio.aclose_forcefully(stream)
+
+    @asynccontextmanager
+    async def wire(self, *, slow_reader: bool = False) -> AsyncGenerator[Wire]:
+        """Do the same, to exchange messages, and shake hands."""
+        async with self.stream(slow_reader=slow_reader) as stream:
+            wire = self.wire_over(stream)
+            await wire.shake_hands()
+            yield wire
+
+    def wire_over(self, stream: trio.abc.Stream) -> Wire:
+        """Return what messages are exchanged by, before anything is sent."""
+        return wire_over(self.host, stream, OWN)
+
+    def whole(self, message: Any) -> bytes:
+        """Return the bytes of a message that is exchanged, to send it often."""
+        return kind_of(self.host).whole(message)
+
+    async def send(self, wire: Wire, data: bytes) -> None:
+        """Send bytes."""
+        self.counts["bytes"] += len(data)
+        await wire.stream.send_all(data)
 
     async def again(self, work: Callable[[], Awaitable[object]]) -> None:
         """Do something again and again, also after having been cut."""
@@ -212,7 +244,7 @@ class Answer:
 class Connection:
     """A connection of the attacker's."""
 
-    def __init__(self, attacker: Attacker, stream: trio.SocketStream) -> None:
+    def __init__(self, attacker: Attacker, stream: trio.abc.Stream) -> None:
         self._attacker = attacker
         self._stream = stream
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=64 * MIB)
@@ -230,7 +262,7 @@ class Connection:
 
     async def _event(self) -> Any:
         while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(await self._stream.receive_some(1 * MIB))
+            self._http.receive_data(bytes(await self._stream.receive_some(1 * MIB)))
         if isinstance(event, h11.ConnectionClosed):
             raise EOFError("closed")
         return event
@@ -281,4 +313,4 @@ class Connection:
 
     def reset(self) -> None:
         """Let closing be a reset."""
-        self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        reset(self._stream)

@@ -7,8 +7,6 @@ the honest client notes is told apart by time: quiet before, under attack, and a
 from __future__ import annotations
 
 import json
-import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Self, final
 
-from judging import KINDS, Call, Calls, Http, Plan, Row, Standing, flat
+import trustme
+from asked_process import AskedProcess
+from judging import KINDS, Call, Calls, Row, Standing, flat
+from plans import Host, Plan
 from unmeasured import unmeasured
 
 HERE: Final = Path(__file__).parent
@@ -35,7 +36,7 @@ PATIENCE: Final = 20.0
 
 
 @final
-class Fortress:
+class Fortress(AskedProcess):
     """A server in a process of its own.
 
     Args:
@@ -44,35 +45,8 @@ class Fortress:
     """
 
     def __init__(self, setup: Mapping[str, Any], log: Path) -> None:
-        self.log = log
-        with log.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                [sys.executable, str(HERE / "fortress.py"), json.dumps(setup)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env=unmeasured(),
-            )
-        self.pid = self._process.pid
-        self.port = int(self._line())
-
-    def _line(self) -> bytes:
-        stdout = self._process.stdout
-        assert stdout is not None
-        ready, _, _ = select.select([stdout], [], [], PATIENCE)
-        line: bytes = stdout.readline() if ready else b""
-        if not line:
-            raise TimeoutError(f"the server does not say how things stand{self._last_words()}")
-        return line
-
-    def _last_words(self) -> str:
-        words = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
-        return "".join(f"; last logged: {line:.200}" for line in words)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has ended, which it should not by itself."""
-        return self._process.poll() is not None
+        super().__init__(HERE / "fortress.py", setup, log, PATIENCE)
+        self.at = self.hear().decode().strip()
 
     def peak(self) -> int:
         """Return the most memory that it has taken, in bytes."""
@@ -93,11 +67,7 @@ class Fortress:
         Raises:
             OSError: It has ended, or does not answer.
         """
-        stdin = self._process.stdin
-        assert stdin is not None
-        stdin.write(b"\n")
-        stdin.flush()
-        said: dict[str, Any] = json.loads(self._line())
+        said = self.ask()
         names = [(name, count) for name, count in said["names"]]
         return Standing(said["memory"], said["fds"], said["tasks"], flat(said["statistics"]), names)
 
@@ -106,34 +76,20 @@ class Fortress:
         with self.log.open("rb") as log:
             return sum(1 for _ in log)
 
-    def end(self) -> int | None:
-        """Ask it to end, as an operator does, and return its status; `None` if it had to be killed."""
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            return self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            self.kill()
-
-    def kill(self) -> None:
-        """End it at once."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-
 
 @final
 class Neighbour:
-    """The honest client, in a process of its own."""
+    """The honest client, in a process of its own.
 
-    def __init__(self, port: int, notes: Path, authorization: str) -> None:
+    Args:
+        options: What it is told; see `neighbour`.
+        notes: What has become of its calls goes there.
+    """
+
+    def __init__(self, options: Mapping[str, Any], notes: Path) -> None:
         notes.touch()
         self._notes: IO[str] = notes.open(encoding="utf-8")
-        arguments = [sys.executable, str(HERE / "neighbour.py"), str(port), str(notes), authorization]
+        arguments = [sys.executable, str(HERE / "neighbour.py"), json.dumps(options), str(notes)]
         self._process = subprocess.Popen(
             arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=unmeasured()
         )
@@ -175,13 +131,28 @@ class Siege:
     """
 
     def __init__(self, setup: Mapping[str, Any], folder: Path, quiet: float) -> None:
-        self._folder = folder
-        self._setup = dict(setup)
-        self.http: Http = setup["http"]
+        self.host: Host = setup["host"]
         stem = f"{time.time_ns()}"
-        self.fortress = Fortress(setup, folder / f"{stem}.log")
-        authorization = "Bearer friend" if setup.get("authenticates") else ""
-        self.neighbour = Neighbour(self.fortress.port, folder / f"{stem}.calls", authorization)
+        self._sockets = tempfile.TemporaryDirectory(prefix="siege-", ignore_cleanup_errors=True)
+        own = Path(self._sockets.name)
+        own.chmod(0o711)  # an attacker is another user
+        certificates = {name: str(own / f"{name}.pem") for name in ("authority", "server")}
+        if self.host == "tls":
+            authority = trustme.CA()
+            authority.cert_pem.write_to_path(certificates["authority"])
+            authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(certificates["server"])
+        path = str(own / "socket")
+        self.fortress = Fortress(
+            {**setup, "path": path, "certificate": certificates["server"]}, folder / f"{stem}.log"
+        )
+        needs_token = setup.get("authenticates") or setup.get("protected")
+        options = {
+            "host": self.host,
+            "at": self.fortress.at,
+            "authorization": "Bearer friend" if needs_token else "",
+            "authority": certificates["authority"],
+        }
+        self.neighbour = Neighbour(options, folder / f"{stem}.calls")
         begun = time.monotonic()
         while not self._is_warm(begun):
             time.sleep(0.1)
@@ -202,6 +173,7 @@ class Siege:
     def __exit__(self, *_: object) -> None:
         self.neighbour.kill()
         self.fortress.end()
+        self._sockets.cleanup()
 
     def storm(self, plan: Plan, seconds: float, after: float) -> Row:
         """Attack, and wait until everything is as before.
@@ -217,7 +189,15 @@ class Siege:
         fortress.forget_peak()
         begun = time.monotonic()
         with tempfile.TemporaryFile() as said:
-            arguments = [sys.executable, str(HERE / "attacker.py"), plan.attack, str(fortress.port), str(seconds)]
+            options = {
+                "attack": plan.attack,
+                "host": self.host,
+                "at": fortress.at,
+                "seconds": seconds,
+                "addresses": list(plan.sources),
+                "authorization": "Bearer enemy" if plan.is_principal else "",
+            }
+            arguments = [sys.executable, str(HERE / "attacker.py"), json.dumps(options)]
             attacker = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=said, env=unmeasured())
             try:
                 attacker.wait(seconds + PREPARED + PATIENCE)
@@ -245,7 +225,7 @@ class Siege:
         # Who has asked during the attack may be answered a little later.
         return Row(
             plan=plan,
-            http=self.http,
+            host=self.host,
             quiet=self.quiet,
             during=self.neighbour.calls(begun, ended),
             after=self.neighbour.calls(recovered, now),

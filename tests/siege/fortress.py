@@ -1,4 +1,4 @@
-"""The server that is besieged, a program of its own: ``python fortress.py '{"http": "lean"}'``.
+"""The server that is besieged, a program of its own: ``python fortress.py '{"host": "lean"}'``.
 
 It serves with the settings that a server has by default. It prints where it is; then each line that it reads is a
 question how things stand, which it answers by a line of JSON. It ends as any server does, by SIGTERM.
@@ -6,21 +6,26 @@ question how things stand, which it answers by a line of JSON. It ends as any se
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import logging
 import os
 import resource
 import signal
+import ssl
 import sys
 import time
 from collections import Counter
+from collections.abc import Awaitable
 from functools import partial
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import attrs
 import trio
+from living import in_use
 
 from trio_mcp import (
     Context,
@@ -28,9 +33,13 @@ from trio_mcp import (
     HttpCall,
     HttpRefused,
     HttpServerSettings,
+    ResourceServer,
     Server,
     run_until_signal,
     serve_http,
+    serve_tcp,
+    serve_unix,
+    serve_websocket,
 )
 
 MIB: Final = 1024 * 1024
@@ -154,46 +163,44 @@ async def complete_title(typed: str) -> list[str]:
 async def authenticate(call: HttpCall) -> str | None:
     """Let in who is a friend; think long about some of the others."""
     token = call.headers.get("authorization")
-    if token == GOOD:
-        return "friend"
+    if token is not None and token.startswith(GOOD):
+        return token
     if token == SLOW:
         await trio.sleep(60)
     raise HttpRefused(401, "who are you?", [(b"www-authenticate", b"Bearer")])
 
 
-class MallInfo(ctypes.Structure):
-    """What glibc says of its allocator; see mallinfo(3)."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_size_t)
-        for name in (
-            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
-        )
-    )  # fmt: skip
+RESOURCE: Final = "http://localhost/mcp"
+ISSUER: Final = "https://login.example.com"
 
 
-BLOCK: Final = 64
-"""What a block of Python's own allocator weighs, about."""
+async def vouch(token: str) -> dict[str, Any] | None:
+    """Vouch for the tokens of friends, and for one of somebody who is let in and is none."""
+    await trio.lowlevel.checkpoint()
+    if not token.startswith(("friend", "enemy")):
+        return None
+    return {"iss": ISSUER, "sub": token, "aud": RESOURCE, "exp": time.time() + 3600}
 
 
-def in_use() -> int:
-    """Return what lives in this process, in bytes, about. What the allocators have and nobody uses does not count."""
-    gc.collect()
-    blocks = sys.getallocatedblocks() * BLOCK
-    try:
-        tell = ctypes.CDLL("libc.so.6").mallinfo2
-    except (OSError, AttributeError):  # another C library
-        return blocks
-    tell.restype = MallInfo
-    told: Any = tell()
-    return blocks + int(told.uordblks) + int(told.hblkhd)
+endpoints: list[Endpoint] = []
+
+
+def find_endpoint() -> None:
+    """Find the endpoint, among what the garbage collector leaves out since serving has begun."""
+    gc.unfreeze()
+    endpoints[:] = [each for each in gc.get_objects() if type(each) is Endpoint]
+    gc.freeze()
 
 
 def report() -> dict[str, Any]:
     """Return how things stand."""
     memory = in_use()
-    found = [each for each in gc.get_objects() if type(each) is Endpoint]
-    statistics: dict[str, Any] = attrs.asdict(found[0].statistics()) if found else {}
+    statistics: dict[str, Any] = (
+        attrs.asdict(endpoints[0].statistics())
+        if endpoints
+        else {kind: attrs.asdict(pool) for run in server.statistics() for kind, pool in run.items()}
+    )
+    statistics["connections"] = sum(type(each).__qualname__ == "Peer" for each in gc.get_objects())
     return {
         "memory": memory,
         "tasks": trio.lowlevel.current_statistics().tasks_living,
@@ -222,33 +229,49 @@ async def answer_questions() -> None:
             print(json.dumps(report()), flush=True)
 
 
+def serve_at(options: dict[str, Any], **more: Any) -> Awaitable[None]:
+    """Serve by the host that is asked for."""
+    host: str = options["host"]
+    if host == "unix":
+        return serve_unix(server, options["path"], mode=0o666, **more)
+    if host in ("tcp", "tls"):
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        if host == "tls":
+            context.load_cert_chain(options["certificate"])
+        return serve_tcp(server, port=0, ssl_context=context if host == "tls" else None, **more)
+    more["authenticate"] = authenticate if options["authenticates"] else None
+    more["auth"] = (
+        ResourceServer(RESOURCE, authorization_servers=[ISSUER], verifier=vouch) if options["protected"] else None
+    )
+    if host == "websocket":
+        return serve_websocket(server, port=0, **more)
+    before, _, http = host.rpartition("-")
+    settings = HttpServerSettings(sse=options["sse"], websocket=before == "websocket")
+    return serve_http(server, port=0, http=cast("Literal['hypercorn', 'lean']", http), settings=settings, **more)
+
+
 async def serve(options: dict[str, Any], **more: Any) -> None:
     """Serve, and answer questions."""
     async with trio.open_nursery() as nursery:
 
         async def serving(*, task_status: trio.TaskStatus[tuple[str, ...]]) -> None:
-            await serve_http(
-                server,
-                port=0,
-                http=options["http"],
-                settings=HttpServerSettings(sse=options["sse"]),
-                authenticate=authenticate if options["authenticates"] else None,
-                task_status=task_status,
-                **more,
-            )
+            await serve_at(options, task_status=task_status, **more)
             nursery.cancel_scope.cancel()
 
         (url,) = await nursery.start(serving)
+        find_endpoint()
         nursery.start_soon(answer_questions)
-        print(url.partition("://")[2].partition(":")[2].partition("/")[0], flush=True)
+        at = options["path"] if options["host"] == "unix" else url.rpartition(":")[2].partition("/")[0]
+        print(at, flush=True)
 
 
 def main(said: str) -> None:
     """Serve until a signal comes."""
     options: dict[str, Any] = {
-        "http": "hypercorn",
+        "host": "hypercorn",
         "sse": False,
         "authenticates": False,
+        "protected": False,
         "files": 4096,
         **json.loads(said),
     }

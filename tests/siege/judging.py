@@ -1,14 +1,14 @@
-"""What is played, what is measured while it is, and what is called good."""
+"""What is measured while an attack is played, and what is called good."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, Self, TypeAlias, cast, final
+from typing import Any, Final, Self, cast, final
 
 import attrs
+from plans import Host, Plan
 
-Http: TypeAlias = Literal["hypercorn", "lean"]
 MIB: Final = 1024 * 1024
 
 MEMORY: Final = 512 * MIB
@@ -34,100 +34,6 @@ SHARE: Final = 128 * MIB
 
 OPEN: Final = 12
 """File descriptors and tasks that come and go with the honest client's connections."""
-
-
-@attrs.frozen
-class Plan:
-    """An attack, and what it is played against.
-
-    Attributes:
-        attack: Its name, as `attacker` calls it.
-        sse: Whether HTTP+SSE is served.
-        authenticates: Whether clients have to say who they are.
-        files: How many files and sockets the server may open.
-        leaves_sessions: Whether sessions that were begun in good order, and parked handlers, are left: they are kept
-            for as long as settings say, within their client's share.
-        times: How many times as long as others it lasts.
-    """
-
-    attack: str
-    sse: bool = False
-    authenticates: bool = False
-    files: int = 4096
-    leaves_sessions: bool = False
-    times: int = 1
-
-    @property
-    def title(self) -> str:
-        """What it is called in tables."""
-        return self.attack if self.files == 4096 else f"{self.attack}, {self.files} files"
-
-    def setup(self, http: Http) -> dict[str, Any]:
-        """Return what the server is told."""
-        return {"http": http, "sse": self.sse, "authenticates": self.authenticates, "files": self.files}
-
-
-PLANS: Final = (
-    Plan("host-of-dots"),
-    Plan("long-fields"),
-    Plan("many-fields"),
-    Plan("odd-paths"),
-    Plan("refused-hosts"),
-    Plan("malformed-heads"),
-    Plan("schema-errors"),
-    Plan("schema-alternatives"),
-    Plan("schema-unique"),
-    Plan("schema-unevaluated"),
-    Plan("typed-errors"),
-    Plan("colliding-numbers"),
-    Plan("empty-arrays"),
-    Plan("deep-arrays"),
-    Plan("long-numbers"),
-    Plan("slow-numbers"),
-    Plan("odd-uris"),
-    Plan("forged-states"),
-    Plan("sessions", leaves_sessions=True, times=4),
-    Plan("uninitialised-sessions", times=2),
-    Plan("great-handshakes", leaves_sessions=True),
-    Plan("begun-and-ended"),
-    Plan("random-ids"),
-    Plan("parked-handlers", leaves_sessions=True),
-    Plan("great-parked-handlers", leaves_sessions=True),
-    Plan("great-requests"),
-    Plan("heavy-requests"),
-    Plan("heavy-session-requests", leaves_sessions=True),
-    Plan("unfinished-bodies"),
-    Plan("unfinished-chunks"),
-    Plan("slow-bodies"),
-    Plan("slow-heads"),
-    Plan("silent-connections"),
-    Plan("silent-connections", files=256),
-    Plan("connections-of-two"),
-    Plan("new-connections"),
-    Plan("great-subscriptions"),
-    Plan("session-subscriptions", leaves_sessions=True),
-    Plan("unread-answers"),
-    Plan("unread-session-answers", leaves_sessions=True),
-    Plan("unread-streams", leaves_sessions=True),
-    Plan("unread-logs"),
-    Plan("stored-events", leaves_sessions=True),
-    Plan("absurd-event-ids", leaves_sessions=True),
-    Plan("get-streams", leaves_sessions=True),
-    Plan("sse-sessions", sse=True),
-    Plan("unread-sse-sessions", sse=True),
-    Plan("useless-messages", leaves_sessions=True),
-    Plan("refused-credentials", authenticates=True),
-    Plan("slow-authentication", authenticates=True),
-    Plan("batches", leaves_sessions=True),
-    Plan("small-requests"),
-    Plan("unread-small-requests"),
-    Plan("pipelined-requests"),
-    Plan("pings", leaves_sessions=True),
-    Plan("lists"),
-    Plan("threads"),
-    Plan("given-up-requests", leaves_sessions=True),
-    Plan("abandoned-calls", leaves_sessions=True),
-)
 
 
 @attrs.frozen
@@ -283,7 +189,7 @@ class Row:
 
     Attributes:
         plan: The attack.
-        http: What read and wrote HTTP.
+        host: What served.
         quiet: The honest client's calls before it.
         during: Those under attack.
         after: Those afterwards.
@@ -293,10 +199,11 @@ class Row:
         lines: How many lines the server logged.
         done: What the attacker has done and was answered.
         died: What has become of the server, if it ended or did not answer any more.
+        is_busy: Whether the machine was busy with other things: how long calls took is not judged then.
     """
 
     plan: Plan
-    http: Http
+    host: Host
     quiet: Calls
     during: Calls
     after: Calls
@@ -306,6 +213,7 @@ class Row:
     lines: int
     done: Mapping[str, int]
     died: str = ""
+    is_busy: bool = False
 
     def bound(self, kind: str) -> float:
         """Return how long nearly all calls of a kind may take under attack, in seconds."""
@@ -318,7 +226,7 @@ class Row:
 
     def complaints(self) -> list[str]:
         """Return what is not as it should be."""
-        return [*self.faults(), *self.delays()]
+        return self.faults() if self.is_busy else [*self.faults(), *self.delays()]
 
     def faults(self) -> list[str]:
         """Return what is not as it should be, but for how long calls took."""
@@ -362,6 +270,10 @@ HEAD: Final = (
 )
 
 
+HELD: Final = ("held", "held; times not judged")
+"""The verdicts on what is as it should be, as far as that was looked at."""
+
+
 def table(rows: Sequence[Row]) -> list[str]:
     """Return rows as a table in Markdown."""
     lines = ["| " + " | ".join(HEAD) + " |", "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |"]
@@ -374,12 +286,12 @@ def line_of(row: Row) -> str:
     answered = sum(call.outcome == "ok" for call in row.during.calls)
     cells = (
         row.plan.title,
-        row.http,
+        row.host,
         f"{1000 * quiet.most:.0f}",
         f"{1000 * during.median:.0f}, {1000 * during.most:.0f}, {1000 * during.worst:.0f} ({row.slowest})",
         f"{answered}, {len(row.during.refused)}, {row.during.failed.total()}",
         f"{row.peak // MIB}",
         "–" if row.back is None else f"{row.back:.0f}",
-        "; ".join(row.complaints()).replace("|", "\\|").replace("\n", " ") or "held",
+        "; ".join(row.complaints()).replace("|", "\\|").replace("\n", " ") or HELD[row.is_busy],
     )
     return "| " + " | ".join(cells) + " |"

@@ -1,14 +1,17 @@
-"""Makes a seed decide everything, the order in which Trio runs its tasks included."""
+"""Silence: handlers of programs fail on purpose, and the package says so in its log."""
 
 from __future__ import annotations
 
-import random
+import logging
+from collections.abc import Iterator
 
 import pytest
-import trio._core._run as trio_run
 
 
 @pytest.fixture(autouse=True)
-def _deterministic_scheduling(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trio_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
-    monkeypatch.setattr(trio_run, "_r", random.Random(seed))
+def _quiet() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in ("trio_mcp", "hypercorn")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import trio
 from line_sockets import ENOUGH, KINDS, Kind, connect, serving_at
+from raw import initialize
 from wires import wait_lost
 
 from trio_mcp import (
@@ -100,6 +101,30 @@ async def test_where_the_system_tells_no_credentials_there_is_no_principal(
     monkeypatch.delattr(socket, "SO_PEERCRED", raising=False)
     async with serving_at("unix", House().server, tmp_path) as url, open_client(url) as client:
         assert (await client.call_tool("who")).text == "None"
+
+
+@KINDS
+async def test_nothing_is_kept_of_what_a_client_that_has_left_had_subscribed_to(
+    kind: Kind, tmp_path: Path
+) -> None:
+    """max_kept_bytes is for all connections together."""
+    house = House()
+
+    @house.server.resource("x://watched")
+    async def watched() -> str:
+        raise AssertionError
+
+    def kept() -> int:
+        (statistics,) = house.server.statistics()
+        return statistics["bytes"].of.get("subscriptions", 0)
+
+    async with serving_at(kind, house.server, tmp_path) as url, open_client(url) as other:
+        async with open_client(url, era="legacy") as client:
+            await client.request("resources/subscribe", {"uri": "x://watched"})
+            assert kept() > 0
+        while kept():
+            await trio.sleep(0.01)
+        await other.ping()
 
 
 @KINDS
@@ -307,3 +332,35 @@ async def test_a_program_serves_until_a_signal(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert not path.exists()
+
+
+@KINDS
+async def test_who_leaves_a_question_open_fails_no_tool(
+    kind: Kind, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A handler that hears of it before it is cancelled is no error of its author."""
+    server: Server[Any] = Server("asking")
+    ended: list[BaseException] = []
+
+    @server.tool
+    async def ask(ctx: Context[Any]) -> str:
+        try:
+            return str(await ctx.elicit("Is that right?", bool))
+        except BaseException as error:
+            ended.append(error)
+            raise
+
+    with trio.fail_after(ENOUGH), caplog.at_level("INFO"):
+        async with serving_at(kind, server, tmp_path) as url:
+            async with connect(url) as line:
+                opening = initialize("2025-11-25")
+                opening["params"]["capabilities"] = {"elicitation": {}}
+                await line.send(opening, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+                assert "result" in await line.receive()
+                for id in range(1, 21):
+                    asking: dict[str, Any] = {"name": "ask", "arguments": {}}
+                    await line.send({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": asking})
+                    assert (await line.receive())["method"] == "elicitation/create"
+            while len(ended) < 20:
+                await trio.sleep(0.01)
+    assert [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []

@@ -22,11 +22,14 @@ MemoryStream: TypeAlias = "trio.StapledStream[trio.abc.SendStream, trio.abc.Rece
 
 @final
 class MemoryWire(ConnectionIO):
-    """One end of a pair of streams that take nothing which the other side does not read."""
+    """One end of a pair of streams that take nothing which the other side does not read: nothing at once."""
+
+    sends_now = True
 
     def __init__(self, stream: MemoryStream) -> None:
         super().__init__("127.0.0.1", 30)
         self._stream = stream
+        self._rest = b""
 
     async def start(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -37,9 +40,15 @@ class MemoryWire(ConnectionIO):
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
 
-    async def send(self, data: bytes) -> None:
+    def send_nowait(self, data: bytes) -> bool:
+        assert not self._rest, "the rest comes first"
+        self._rest = data
+        return False
+
+    async def send(self, *parts: bytes) -> None:
+        rest, self._rest = self._rest, b""
         try:
-            await self._stream.send_all(data)
+            await self._stream.send_all(b"".join((rest, *parts)))
         except trio.ClosedResourceError as error:
             raise trio.BrokenResourceError from error
 

@@ -38,8 +38,10 @@ def main(program: str, how: str, path: str = "") -> None:
     spec.loader.exec_module(module)
     if how == "guarded":
         module.server.run("websocket", port=0, authenticate=module.authenticate)
-    elif how in {"tcp", "unix"}:
-        module.server.run(how, port=0, path=path)
+    elif how == "tcp":
+        module.server.run("tcp", port=0)
+    elif how == "unix":
+        module.server.run("unix", path=path)
     else:
         module.server.run("sse", port=0, settings=HttpServerSettings(**json.loads(how)))
 

@@ -14,7 +14,7 @@ from inside_http import HttpRequest, HttpResponse, HttpTarget, HttpTransport, pa
 from inside_wire import is_object
 from raw import META
 
-from trio_mcp import AsgiClient, HttpServerSettings, McpASGI, Server, open_asgi_client
+from trio_mcp import AsgiClient, HttpServerSettings, McpASGI, open_asgi_client
 
 __all__ = ["HOSTED", "MODERN", "Answer", "Raw", "call_tool", "modern", "open_raw"]
 
@@ -131,7 +131,7 @@ class Raw:
 
 @asynccontextmanager
 async def open_raw(
-    server: Server[Any], settings: HttpServerSettings | None = None, **options: Any
+    server: Any, settings: HttpServerSettings | None = None, **options: Any
 ) -> AsyncGenerator[Raw]:
     """Serve in this process, and talk to it without sockets: to an application, or to what `HOSTED` says."""
     target = parse_target("http://localhost:8000/mcp")

@@ -16,6 +16,7 @@ import h11
 import trio
 from inside_base import open_hidden_nursery
 from inside_wire import is_array
+from tape import Tape
 
 __all__ = ["HttpLog", "Seen", "open_http_tap", "tap_application"]
 
@@ -85,6 +86,17 @@ class HttpLog:
     def told(self) -> Counter[Any]:
         """Return the ids of the requests that the client has given up by a notification."""
         return Counter(one.message["params"]["requestId"] for one in self.of("notifications/cancelled"))
+
+    def told_of(self, tape: Tape, *, is_sse: bool) -> Counter[Any]:
+        """Return the same, and check that it is what the client has said there.
+
+        Over HTTP+SSE a goodbye waits until its request is accepted; an answer that comes first takes it back.
+        """
+        told, said = self.told(), tape.goodbyes()
+        taken_back = said - told
+        assert told == said - taken_back
+        assert not taken_back or (is_sse and taken_back.keys() <= tape.answers().keys())
+        return told
 
     def add(self, method: str, headers: dict[str, str], message: Any = None) -> Seen:
         """Note a request."""

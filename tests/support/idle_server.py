@@ -35,7 +35,7 @@ async def main(idle_timeout: float) -> None:
             costs = {
                 "bytes": resident_bytes(),
                 "tasks": trio.lowlevel.current_statistics().tasks_living,
-                "sessions": server.changes.receivers,
+                "sessions": server._application.changes.receivers,
             }
             print(json.dumps(costs), flush=True)
         nursery.cancel_scope.cancel()

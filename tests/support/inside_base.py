@@ -6,6 +6,9 @@ Tests import private names from here alone, so that moving one changes one file.
 from __future__ import annotations
 
 from trio_mcp import _errors, _revisions, _trio
+from trio_mcp._audit import MAX_FIELD as MAX_FIELD
+from trio_mcp._audit import Records as Records
+from trio_mcp._audit import audit as audit
 from trio_mcp._errors import CANCELLED_BY_DEADLINE as CANCELLED_BY_DEADLINE
 from trio_mcp._errors import HEADER_MISMATCH as HEADER_MISMATCH
 from trio_mcp._errors import INTERNAL_ERROR as INTERNAL_ERROR
@@ -23,11 +26,15 @@ from trio_mcp._logs import PERIOD as PERIOD
 from trio_mcp._logs import Log as Log
 from trio_mcp._logs import Repetitions as Repetitions
 from trio_mcp._logs import repetitions as repetitions
+from trio_mcp._printable import MASK as MASK
 from trio_mcp._printable import MAX_LINES as MAX_LINES
 from trio_mcp._printable import MAX_PRINTED as MAX_PRINTED
+from trio_mcp._printable import SECRET_PART as SECRET_PART
 from trio_mcp._printable import printable as printable
 from trio_mcp._printable import printable_lines as printable_lines
+from trio_mcp._printable import secrets_in as secrets_in
 from trio_mcp._printable import shown as shown
+from trio_mcp._printable import without_secrets as without_secrets
 from trio_mcp._revisions import BATCH_REVISION as BATCH_REVISION
 from trio_mcp._revisions import CLIENT_CAPABILITIES_KEY as CLIENT_CAPABILITIES_KEY
 from trio_mcp._revisions import LATEST as LATEST
@@ -38,6 +45,7 @@ from trio_mcp._revisions import MODERN as MODERN
 from trio_mcp._revisions import PROTOCOL_VERSION_KEY as PROTOCOL_VERSION_KEY
 from trio_mcp._revisions import MethodRule as MethodRule
 from trio_mcp._revisions import Side as Side
+from trio_mcp._trio import READ_BYTES as READ_BYTES
 from trio_mcp._trio import Contained as Contained
 from trio_mcp._trio import LightParkingLot as LightParkingLot
 from trio_mcp._trio import call_in_run as call_in_run

@@ -5,8 +5,9 @@ Tests import private names from here alone, so that moving one changes one file.
 
 from __future__ import annotations
 
-from trio_mcp._cli import _main, _parser
+from trio_mcp._cli import _benching, _main, _parser
 from trio_mcp._cli._arguments import read_arguments as read_arguments
+from trio_mcp._cli._conversation import _converse as _converse
 from trio_mcp._cli._hosts import HOSTS as HOSTS
 from trio_mcp._cli._hosts import without_secrets as without_secrets
 from trio_mcp._cli._layout import cells as cells
@@ -23,6 +24,8 @@ from trio_mcp._cli._parser import COMMANDS as COMMANDS
 from trio_mcp._cli._parser import STATUSES as STATUSES
 from trio_mcp._cli._parser import Exit as Exit
 from trio_mcp._cli._parser import Failure as Failure
+from trio_mcp._cli._parser import Options as Options
 
+benching_module = _benching
 main_module = _main
 parser_module = _parser

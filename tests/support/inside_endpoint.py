@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from trio_mcp._endpoint._call import FEW as FEW
 from trio_mcp._endpoint._call import GREAT as GREAT
+from trio_mcp._endpoint._call import RequestLoans as RequestLoans
 from trio_mcp._endpoint._call import Turnstile as Turnstile
+from trio_mcp._endpoint._call import WaitingBody as WaitingBody
 from trio_mcp._endpoint._call import _metered as _metered
 from trio_mcp._endpoint._call import is_great as is_great
 from trio_mcp._endpoint._event_store import count_against as count_against
@@ -36,6 +38,7 @@ from trio_mcp._hosts._requests import RequestHead as RequestHead
 from trio_mcp._hosts._requests import SocketIO as SocketIO
 from trio_mcp._hosts._requests import read_head as read_head
 from trio_mcp._hosts._serve_http import _host as _host
+from trio_mcp._hosts._serve_sockets import StreamSocket as StreamSocket
 from trio_mcp._hosts._serve_sockets import name_in as name_in
 
 lean_module = _lean

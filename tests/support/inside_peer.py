@@ -15,7 +15,9 @@ from trio_mcp._peer._exchange import Exchange as Exchange
 from trio_mcp._peer._exchange import ExchangeSink as ExchangeSink
 from trio_mcp._peer._exchange import Handler as Handler
 from trio_mcp._peer._exchange import LongLived as LongLived
+from trio_mcp._peer._exchange import Several as Several
 from trio_mcp._peer._exchanges import Arrival as Arrival
+from trio_mcp._peer._exchanges import BatchReply as BatchReply
 from trio_mcp._peer._exchanges import Exchanges as Exchanges
 from trio_mcp._peer._exchanges import Ready as Ready
 from trio_mcp._peer._middleware import compose as compose

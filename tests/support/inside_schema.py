@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from trio_mcp._core._output_schemas import direct_subschemas as direct_subschemas
 from trio_mcp._schema import CallSpec as CallSpec
 from trio_mcp._schema import InvalidValue as InvalidValue
 from trio_mcp._schema import JsonType as JsonType

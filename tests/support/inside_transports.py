@@ -10,7 +10,6 @@ from trio_mcp._bindings._guarded_stream import Patience as Patience
 from trio_mcp._bindings._http_client import StreamableHttpChannel as StreamableHttpChannel
 from trio_mcp._bindings._http_client import open_streamable_http as open_streamable_http
 from trio_mcp._bindings._http_messages import HttpInbox as HttpInbox
-from trio_mcp._bindings._http_messages import ResponseRoom as ResponseRoom
 from trio_mcp._bindings._http_messages import headers_from as headers_from
 from trio_mcp._bindings._process_posix import ProcessTree as ProcessTree
 from trio_mcp._bindings._socket_client import parse_socket_url as parse_socket_url
@@ -33,3 +32,4 @@ from trio_mcp._bindings._websocket import open_websocket_channel as open_websock
 from trio_mcp._bindings._websocket import propose as propose
 from trio_mcp._bindings._websocket_client import HandshakeAnswer as HandshakeAnswer
 from trio_mcp._bindings._websocket_client import StreamWire as StreamWire
+from trio_mcp._http._client import ResponseRoom as ResponseRoom

@@ -11,6 +11,7 @@ from trio_mcp._codec._json import SHORT as SHORT
 from trio_mcp._codec._json import InvalidData as InvalidData
 from trio_mcp._codec._json import beside_strings as beside_strings
 from trio_mcp._codec._json import close_weight_of as close_weight_of
+from trio_mcp._codec._json import cost_of as cost_of
 from trio_mcp._codec._json import cost_of_json as cost_of_json
 from trio_mcp._codec._json import decode as decode
 from trio_mcp._codec._json import encode as encode
@@ -22,6 +23,7 @@ from trio_mcp._codec._json import most_weight as most_weight
 from trio_mcp._codec._json import show as show
 from trio_mcp._codec._json import stdlib_decode as stdlib_decode
 from trio_mcp._codec._json import stdlib_encode as stdlib_encode
+from trio_mcp._codec._json import without_middle as without_middle
 from trio_mcp._codec._jsonrpc import ErrorResponse as ErrorResponse
 from trio_mcp._codec._jsonrpc import InvalidMessage as InvalidMessage
 from trio_mcp._codec._jsonrpc import Message as Message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import http.client
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import attrs
+import trio
 from inside_http import HttpRequest, HttpTransport, open_http_client, parse_target
 
 from trio_mcp import open_asgi_client
@@ -115,6 +117,22 @@ async def open_person_at(authorization: AuthorizationServer) -> AsyncGenerator[P
     authorization.add_client("app", redirect_uris=["http://127.0.0.1/callback"])
     async with open_http_client() as http:
         yield Person(authorization, http)
+
+
+def _visit(url: str) -> str | None:
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        return connection.getresponse().getheader("Location")
+    finally:
+        connection.close()
+
+
+async def log_in_at(url: str) -> str | None:
+    """Open a page as a browser would; returns where it sends the browser."""
+    return await trio.to_thread.run_sync(_visit, url)
 
 
 def basic(client_id: str, secret: str) -> dict[str, str]:

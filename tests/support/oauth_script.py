@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -17,9 +18,10 @@ from http_mcp import HttpCall
 from http_sessions import URL, HttpServer
 from inside_oauth import code_challenge
 
-from trio_mcp import HttpServerParameters
+from trio_mcp import Client, HttpServerParameters, OAuth, open_client
 
 ORIGIN: Final = "http://localhost:8000"
+CALLBACK: Final = "http://localhost:3000/callback"
 METADATA: Final = "/.well-known/oauth-protected-resource/mcp"
 SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
 
@@ -101,6 +103,14 @@ class ProtectedScript:
     def grants(self) -> list[str]:
         """Return the grants that tokens were requested by."""
         return [each.form["grant_type"] for each in self.at("/token")]
+
+    def move(self) -> str:
+        """Let the server name another authorization server from now on; returns its issuer."""
+        moved = f"{self.origin}/other"
+        self.resource["authorization_servers"] = [moved]
+        self.server["issuer"] = moved
+        self.answers["/.well-known/oauth-authorization-server/other"] = [(200, self.server)]
+        return moved
 
     def _new(self, kind: str) -> str:
         self._made[kind] += 1
@@ -215,7 +225,7 @@ class ProtectedScript:
                 challenge += f', scope="{self.basic_scope}"'
             if token is not None:
                 challenge += ', error="invalid_token"'
-            await self._send(send, 401, {"error": "no"}, f"Bearer {challenge}")
+            await self._send(send, 401, {}, f"Bearer {challenge}")
         elif not set(self.needs.get(method, "").split()) <= scopes:
             challenge = f'Bearer error="insufficient_scope", scope="{self.needs[method]}", {challenge}'
             await self._send(send, 403, {"error": "no"}, challenge)
@@ -230,6 +240,24 @@ class ProtectedScript:
         await send({"type": "http.response.start", "status": status, "headers": fields})
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
         await send({"type": "http.response.body", "body": body})
+
+
+def oauth(script: ProtectedScript, **options: Any) -> OAuth:
+    """Return the authorization of somebody who logs in at once."""
+
+    async def visit(url: str) -> str:  # a plain function would run in a thread, which a mock clock does not await
+        await trio.lowlevel.checkpoint()
+        return script.visit(url)
+
+    given: dict[str, Any] = {"open_page": visit, "redirect_uri": CALLBACK, "listen": False, **options}
+    return OAuth(**given)
+
+
+@asynccontextmanager
+async def connected(script: ProtectedScript, **options: Any) -> AsyncGenerator[Client]:
+    """Connect somebody who logs in at once."""
+    async with open_client(script.parameters(), auth=oauth(script, **options)) as client:
+        yield client
 
 
 @final

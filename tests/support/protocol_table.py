@@ -4,7 +4,7 @@ A test says so with ``@pytest.mark.spec("server/tools", "Calling Tools")``, once
 revisions are those it is parametrized with (as ``revision``), or those the mark names: ``revisions="2025-11-25"``.
 Sections without a test have a reason in ``tests/protocol/reasons.json``. The sections themselves are the headings of
 the specification's transport, authorization, server, client, utilities and patterns pages, in
-``tests/protocol/sections.json``.
+``tests/protocol/sections.json``. Of authorization, each rule has a row, too (`authorization_rules`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from authorization_rules import Rules
 
 __all__ = ["Table"]
 
@@ -27,7 +28,8 @@ HEAD = """\
 Which test shows which section of the specification, in which revision: the transport, authorization, server, client,
 utilities and patterns pages of all five. Made from the marks of the tests by `make protocol`; a test keeps it current. A
 number is how many tests show the section in that revision (most of them in memory and over HTTP), `-` means that the revision has
-no such section, and a letter gives the reason why a section has no test.
+no such section, and a letter gives the reason why a section has no test. At the end, each rule of
+[authorization](#authorization-rule-by-rule).
 """
 
 Cell = tuple[str, str, str]
@@ -42,18 +44,22 @@ class Table:
         )
         self.reasons: Mapping[str, Mapping[str, str]] = json.loads((HERE / "reasons.json").read_text())
         self.tests: dict[Cell, set[str]] = defaultdict(set)
+        self.rules = Rules()
         self.problems: list[str] = []
         self._marked: set[tuple[str, str, str]] = set()
 
     def add(self, items: Iterable[pytest.Item]) -> None:
         """Take the marks of tests."""
+        collected: set[str] = set()
         for item in items:
+            collected.add(item.nodeid.partition("[")[0])
             for mark in item.iter_markers("spec"):
                 self._add(item, mark)
         shown = {(test, page, section) for (page, section, _), tests in self.tests.items() for test in tests}
         for test, page, section in sorted(self._marked - shown):
             self.problems.append(f"{test}: in none of its revisions has {page} a section {section!r}")
         self.problems += self._needless_reasons()
+        self.problems += self.rules.problems(collected)
 
     def _add(self, item: pytest.Item, mark: pytest.Mark) -> None:
         page, section = mark.args
@@ -109,7 +115,7 @@ class Table:
             lines += [self._row(page, section, letters) for section in sections]
             lines.append("")
         lines += ["## Reasons", "", *(f"* **{letter}**: {reason}" for reason, letter in letters.items())]
-        return "\n".join(lines) + "\n"
+        return "\n".join([*lines, "", *self.rules.markdown(_links)]).rstrip("\n") + "\n"
 
     def _row(self, page: str, section: str, letters: dict[str, str]) -> str:
         cells: list[str] = []

@@ -131,4 +131,4 @@ async def connect(nursery: trio.Nursery, server: Server[Any]) -> Talk:
 async def session_of(server: Server) -> AsyncGenerator[ServerSession]:
     """Return a session that has no connection yet."""
     async with open_service("a test", nullcontext(None), Sealer(), Limits()) as service:
-        yield ServerSession(server, service, service.background)
+        yield ServerSession(server._application, service, service.background)

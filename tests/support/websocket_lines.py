@@ -48,7 +48,7 @@ async def open_websocket_line(
                 connection = lean_connections(endpoint, settings)(wire, places)
                 nursery.start_soon(connection.serve)  # noqa: ASYNC113 - as over a network
                 channel = WebSocketChannel(
-                    StreamWire(near), limits, "the server", ping_interval=math.inf, ping_timeout=30
+                    limits, "the server", wire=StreamWire(near), ping_interval=math.inf, ping_timeout=30
                 )
 
                 async def connect(tasks: trio.Nursery, stream: GuardedStream) -> Any:

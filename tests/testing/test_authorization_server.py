@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import time
+from functools import partial
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
 import pytest
 import trio
+import trio.testing
+from authorization_pages import shows
 from inside_protection import DpopKey
 from logging_in import BACK, ISSUER, RESOURCE, basic, claims_of, open_person, open_person_at
 
+from trio_mcp import Server, serve_http
 from trio_mcp.testing import AuthorizationServer, Misbehaviour
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -32,6 +39,7 @@ async def test_metadata_are_where_clients_look(issuer: str) -> None:
             assert (said.status, said.json["issuer"]) == (200, issuer)
         assert said.json["token_endpoint"] == f"{issuer.rstrip('/')}/token"
         assert said.json["code_challenge_methods_supported"] == ["S256"]
+        assert said.json["authorization_response_iss_parameter_supported"] is True
         assert said.json["scopes_supported"] == ["a", "b"]
         assert (await person.get(f"{ISSUER}/.well-known/other")).status == 404
 
@@ -47,6 +55,8 @@ async def test_a_login_gives_tokens_for_the_resource() -> None:
         assert (said.status, said.headers["cache-control"]) == (200, "no-store")
         assert (said.json["token_type"], said.json["scope"]) == ("Bearer", "a b")
         claims = claims_of(said.json["access_token"])
+        assert said.json["expires_in"] == 3_600
+        assert claims["exp"] - claims["iat"] in (3_600, 3_601), "whole seconds, and good for as long as was said"
         assert {name: claims[name] for name in ("iss", "sub", "aud", "client_id", "scope")} == {
             "iss": ISSUER,
             "sub": "ann",
@@ -130,6 +140,21 @@ async def test_a_person_agrees_on_a_page() -> None:
         assert (await person.authorize()).sent_back["error"] == "access_denied"
 
 
+@shows("Localhost Redirect URI Risks")
+async def test_a_person_is_told_where_the_answer_goes() -> None:
+    """And that any program of this machine could listen there, if that is where it goes in every case."""
+    for uris, warns in (
+        ([BACK], True),
+        (["https://app.test/callback"], False),
+        ([BACK, "https://app.test/x"], False),
+    ):
+        async with open_person(AuthorizationServer(issuer=ISSUER, consent="asked")) as person:
+            person.authorization.add_client("x", redirect_uris=uris)
+            page = await person.authorize(client_id="x", redirect_uri=uris[0])
+            assert urlsplit(uris[0]).netloc.encode() in page.body
+            assert (b"just started it on this machine" in page.body) is warns
+
+
 async def test_refresh_tokens_are_good_once() -> None:
     """RFC 9700, section 4.14.2: one that comes twice was stolen, and everything of its login ends."""
     async with open_person() as person:
@@ -171,6 +196,94 @@ async def test_clients_register_and_are_known_by_their_documents() -> None:
         person.authorization.registration = False
         assert (await person.send("POST", "/register", body % BACK.encode(), {})).status == 403
         assert "registration_endpoint" not in person.authorization.metadata()
+
+
+@pytest.mark.parametrize(
+    ("uri", "status"),
+    [
+        ("http://app.test/callback", 400),
+        ("http://127.0.0.1.app.test/callback", 400),
+        ("javascript:alert(1)", 400),
+        ("https://app.test/callback", 201),
+        ("http://localhost:1/callback", 201),
+        ("com.example.app:/callback", 201),
+    ],
+)
+async def test_nobody_is_registered_at_an_address_of_others_without_tls(uri: str, status: int) -> None:
+    """Whoever is on the way there could read the code."""
+    async with open_person() as person:
+        said = await person.send("POST", "/register", json.dumps({"redirect_uris": [uri]}).encode(), {})
+        assert said.status == status
+        if status == 400:
+            assert said.json["error"] == "invalid_redirect_uri"
+
+
+@shows("Client ID Metadata Document Security")
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({}, 302),
+        ({"client_name": None}, 400),
+        ({"redirect_uris": []}, 400),
+        ({"redirect_uris": BACK}, 400),
+        ({"redirect_uris": ["https://app.test/other"]}, 400),
+        ({"client_id": "https://app.test/other.json"}, 400),
+        ({"client_secret": "s"}, 400),
+    ],
+)
+async def test_a_document_that_says_too_little_is_none(change: dict[str, Any], status: int) -> None:
+    """The draft of client id metadata documents, section 4.1; and its redirect URIs are all there are."""
+    url = "https://app.test/client.json"
+    document = {"client_id": url, "client_name": "App", "redirect_uris": [BACK], **change}
+    async with open_person(AuthorizationServer(issuer=ISSUER, documents={url: document})) as person:
+        said = await person.authorize(client_id=url)
+        assert (said.status, "location" in said.headers) == (status, status == 302)
+
+
+@pytest.mark.parametrize(
+    ("url", "status"),
+    [
+        ("https://app.test/x", 302),
+        ("http://127.0.0.1:1/x", 302),
+        ("http://app.test/x", 400),
+        ("ftp://app.test/x", 400),
+    ],
+)
+async def test_a_document_is_believed_from_where_nobody_else_can_write_it(url: str, status: int) -> None:
+    """By https, or on this machine, where tests are."""
+    document = {"client_id": url, "client_name": "App", "redirect_uris": [BACK]}
+    async with open_person(AuthorizationServer(issuer=ISSUER, documents={url: document})) as person:
+        assert (await person.authorize(client_id=url)).status == status
+
+
+async def test_documents_of_clients_are_fetched() -> None:
+    """From the URL that is the id of the client; what is no JSON, or not there, is no document."""
+    bodies: dict[str, bytes] = {"/no-json": b"<html>"}
+
+    async def publish(scope: Any, receive: Any, send: Any) -> None:
+        body = bodies.get(scope["path"])
+        await send({"type": "http.response.start", "status": 404 if body is None else 200, "headers": []})
+        await send({"type": "http.response.body", "body": body or b""})
+
+    async with trio.open_nursery() as nursery:
+        urls: tuple[str, ...] = await nursery.start(partial(serve_http, Server("app"), port=0, routes=publish))
+        origin = urls[0].removesuffix("/mcp")
+        url = f"{origin}/client.json"
+        document = {"client_id": url, "client_name": "App", "redirect_uris": [BACK]}
+        bodies["/client.json"] = json.dumps(document).encode()
+        async with open_person() as person:
+            assert (await person.authorize(client_id=url)).status == 302
+            for other in ("/no-json", "/nothing"):
+                assert (await person.authorize(client_id=origin + other)).status == 400
+        nursery.cancel_scope.cancel()
+
+
+async def test_metadata_say_which_grants_there_are() -> None:
+    """And how clients authenticate for tokens of their own."""
+    async with open_person() as person:
+        said = (await person.get("/.well-known/oauth-authorization-server")).json
+        assert "client_credentials" in said["grant_types_supported"]
+        assert {"private_key_jwt", "client_secret_basic"} <= set(said["token_endpoint_auth_methods_supported"])
 
 
 async def test_tokens_are_looked_up_and_revoked() -> None:
@@ -225,17 +338,7 @@ async def test_an_enterprise_lends_its_logins() -> None:
     authorization = AuthorizationServer(issuer=ISSUER, trusted_issuers={"https://idp.test": provider.jwks()})
     authorization.add_client("enterprise", secret="s")
     async with open_person(provider) as at_idp, open_person(authorization) as person:
-        exchange = {
-            "grant_type": TOKEN_EXCHANGE,
-            "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
-            "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
-            "subject_token": provider.issue_id_token("app-at-idp", subject="carl"),
-            "audience": ISSUER,
-            "resource": RESOURCE,
-            "scope": "a b",
-            "client_id": "enterprise",
-        }
-        said = await at_idp.post("/token", basic("app-at-idp", "idp"), **exchange)
+        said = await at_idp.post("/token", basic("app-at-idp", "idp"), **exchange(provider, "app-at-idp"))
         assert said.status == 200, said.body
         grant = {"grant_type": JWT_BEARER, "assertion": said.json["access_token"], "scope": "a c"}
         tokens = await person.post("/token", basic("enterprise", "s"), **grant)
@@ -244,6 +347,82 @@ async def test_an_enterprise_lends_its_logins() -> None:
         assert (claims["sub"], claims["aud"], claims["scope"]) == ("carl", RESOURCE, "a")
         again = await person.post("/token", basic("enterprise", "s"), **grant)
         assert again.json["error"] == "invalid_grant", "an assertion is good once"
+
+
+def exchange(provider: AuthorizationServer, client_id: str) -> dict[str, str]:
+    """Return what an identity provider is asked by a client that it knows as ``app-at-idp``."""
+    return {
+        "grant_type": TOKEN_EXCHANGE,
+        "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+        "subject_token": provider.issue_id_token(client_id, subject="carl"),
+        "audience": ISSUER,
+        "resource": RESOURCE,
+        "scope": "a b",
+        "client_id": "enterprise",
+    }
+
+
+async def test_what_an_identity_provider_lends() -> None:
+    """The same draft: the answer to an exchange, and what the assertion says."""
+    provider = AuthorizationServer(issuer="https://idp.test")
+    provider.add_client("app-at-idp", secret="idp")
+    async with open_person(provider) as person:
+        said = await person.post("/token", basic("app-at-idp", "idp"), **exchange(provider, "app-at-idp"))
+        assert said.json["issued_token_type"] == "urn:ietf:params:oauth:token-type:id-jag"
+        assert said.json["token_type"] == "N_A"
+        header, claims = (
+            json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+            for part in said.json["access_token"].split(".")[:2]
+        )
+        assert header["typ"] == "oauth-id-jag+jwt"
+        assert claims.pop("jti")
+        assert claims["exp"] - claims.pop("iat") == said.json["expires_in"] > 0
+        assert claims.pop("exp") > time.time()
+        assert claims == {
+            "iss": "https://idp.test",
+            "sub": "carl",
+            "aud": ISSUER,
+            "resource": RESOURCE,
+            "client_id": "enterprise",
+            "scope": "a b",
+        }
+
+
+async def test_an_identity_token_of_another_client_is_not_exchanged() -> None:
+    """Nor one that nobody has signed."""
+    provider = AuthorizationServer(issuer="https://idp.test")
+    provider.add_client("app-at-idp", secret="idp")
+    stranger = AuthorizationServer(issuer="https://idp.test")
+    async with open_person(provider) as person:
+        for wrong in (exchange(provider, "another"), exchange(stranger, "app-at-idp")):
+            said = await person.post("/token", basic("app-at-idp", "idp"), **wrong)
+            assert (said.status, said.json["error"]) == (400, "invalid_grant")
+
+
+@pytest.mark.parametrize(
+    ("change", "client", "status"),
+    [
+        ({}, "enterprise", 200),
+        ({"audience": "https://other.test"}, "enterprise", 400),
+        ({"client_id": "another"}, "enterprise", 400),
+        ({}, "another", 400),
+    ],
+)
+async def test_an_assertion_is_good_for_its_client_and_its_server(
+    change: dict[str, str], client: str, status: int
+) -> None:
+    provider = AuthorizationServer(issuer="https://idp.test")
+    provider.add_client("app-at-idp", secret="idp")
+    authorization = AuthorizationServer(issuer=ISSUER, trusted_issuers={"https://idp.test": provider.jwks()})
+    for each in ("enterprise", "another"):
+        authorization.add_client(each, secret="s")
+    async with open_person(provider) as at_idp, open_person(authorization) as person:
+        asked = {**exchange(provider, "app-at-idp"), **change}
+        lent = await at_idp.post("/token", basic("app-at-idp", "idp"), **asked)
+        grant = {"grant_type": JWT_BEARER, "assertion": lent.json["access_token"]}
+        said = await person.post("/token", basic(client, "s"), **grant)
+        assert (said.status, said.json.get("error")) == (status, None if status == 200 else "invalid_grant")
 
 
 async def test_a_workload_comes_with_the_token_of_its_platform() -> None:
@@ -291,7 +470,7 @@ async def test_tokens_are_bound_to_keys() -> None:
 
 
 @pytest.mark.parametrize("wrong", get_args(Misbehaviour))
-async def test_it_misbehaves_on_demand(wrong: Misbehaviour) -> None:
+async def test_it_misbehaves_on_demand(wrong: Misbehaviour, autojump_clock: trio.testing.MockClock) -> None:
     """Each of them is seen by somebody who looks."""
     async with open_person() as person:
 

@@ -93,7 +93,11 @@ BY_NAME: Final[Mapping[str, SearchStrategy[Any]]] = {
 @functools.cache
 def objects(cls: type) -> SearchStrategy[Any]:
     """Draw an object of a class."""
-    drawn = {member.attribute: _values_of(cls, member) for member in members(cls) if member.tag is None}
+    drawn = {
+        member.attribute.removeprefix("_"): _values_of(cls, member)
+        for member in members(cls)
+        if member.tag is None
+    }
     if cls is types.InputRequiredResult:
         drawn["request_state"] = text  # it, or something to ask for, must be there
     return st.builds(cls, **drawn)

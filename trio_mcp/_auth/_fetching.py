@@ -1,8 +1,10 @@
 """Requests to authorization servers: documents, registrations, tokens; and where no such request may go.
 
-A server names URLs, so it could have a client call what only the client can reach. Hence: TLS, but on this
-machine; no address of a private network, unless the server is in one; no redirect to another address; and little
-time, and few bytes, for each.
+A server names URLs, so it could have a client call what only the client can reach. Hence: TLS, but from this
+machine to itself; no address that is nearer than the server, but for what the user has named; no redirect to
+another address; and little time, and few bytes, for each. Where something is, is decided by the addresses that
+connections go to, and not by what a name stands for at another moment. Behind a forward proxy, which resolves the
+names, only hosts that are addresses, and names of this machine, can be judged.
 
 Spec: 2026-07-28, basic/authorization/security-considerations; security best practices, "Server-Side Request
     Forgery".
@@ -10,14 +12,15 @@ Spec: 2026-07-28, basic/authorization/security-considerations; security best pra
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, final
 
 import attrs
 import trio
 
 from .._codec import _json
+from .._codec._json import is_object
 from .._core._http_rules import JSON
 from .._errors import AuthorizationFailed, McpError
 from .._http._auth import ProtectedServer
@@ -26,19 +29,31 @@ from .._http._messages import HttpRequest, HttpTransport
 from .._http._target import HttpTarget, parse_target, shown_url
 from .._oauth._metadata import (
     MAX_DOCUMENT_BYTES,
+    AuthorizationServerMetadata,
     Fetch,
     Fetched,
-    is_address,
-    is_link_local,
+    Place,
+    address_in,
     is_loopback,
-    is_public_address,
+    place_of,
     split_url,
+    tells_secrets,
 )
 from .._oauth._tokens import TokenRequest
-from .._printable import printable
+from .._printable import printable, secrets_in, without_secrets
 
-REQUEST_SECONDS: Final = 15.0
+REQUEST_SECONDS: Final = 10.0
 """How long one request to an authorization server may take."""
+
+CODES: Final = frozenset(
+    (
+        *("invalid_grant", "invalid_client", "invalid_request", "invalid_scope", "invalid_target"),
+        *("unauthorized_client", "unsupported_grant_type", "access_denied", "server_error"),
+        *("authorization_pending", "slow_down", "expired_token", "use_dpop_nonce", "invalid_dpop_proof"),
+        *("invalid_redirect_uri", "invalid_client_metadata"),
+    )
+)
+"""What OAuth calls errors."""
 
 MAX_REDIRECTS: Final = 3
 """How many redirects are followed for a document, all of them at its own address."""
@@ -53,11 +68,13 @@ class Posted:
         status: The HTTP status.
         document: The body, decoded; `None` if it is not JSON.
         nonce: What proofs for this server must show (``DPoP-Nonce``).
+        secrets: What was sent in secret. A document that says why there is nothing does not repeat it.
     """
 
     status: int
     document: object = attrs.field(repr=False)
     nonce: str | None = None
+    secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
 
 
 @final
@@ -66,7 +83,8 @@ class Fetcher:
 
     Args:
         server: The server whose tokens are wanted.
-        insecure_hosts: Hosts that may be spoken to without TLS.
+        insecure_hosts: Hosts that may be spoken to without TLS, and be anywhere.
+        named: URLs that the user has named: these may be in private networks, too.
 
     Attributes:
         client: Carries the requests.
@@ -74,30 +92,38 @@ class Fetcher:
 
     client: HttpTransport
 
-    def __init__(self, server: ProtectedServer, insecure_hosts: Collection[str]) -> None:
+    def __init__(
+        self, server: ProtectedServer, insecure_hosts: Collection[str], named: Iterable[str | None] = ()
+    ) -> None:
         self._server = server
         self._insecure_hosts = frozenset(host.lower() for host in insecure_hosts)
-        self._is_local: bool | None = None
+        self._named: set[str] = set()
+        self._near: dict[str, str] = {}  # where those of them are that are not on the internet
+        self._is_by_server = False
+        self._trust(named)
 
-    async def is_local(self) -> bool:
-        """Return whether the server is on this machine, or in a private network."""
-        if self._is_local is None:
-            self._is_local = await self._find_local()
-        else:
-            await trio.lowlevel.checkpoint()
-        return self._is_local
+    def _trust(self, urls: Iterable[str | None]) -> None:
+        for url in urls:
+            with suppress(ValueError):  # which is said when it is used
+                self._named |= {parse_target(url).address} if url is not None else set()
 
-    async def _find_local(self) -> bool:
-        target = self._server._target  # noqa: SLF001 - opaque to users
-        if target.socket_path is not None or self._server._transport is not None:  # noqa: SLF001 - opaque to users
-            await trio.lowlevel.checkpoint()
-            return True
-        # A server on the internet may have a private address among its own: that makes it no local one.
-        found = await resolved(target)
-        return (bool(found) and not any(map(is_public_address, found))) or is_loopback(target.host)
+    def trust_endpoints(self, server: AuthorizationServerMetadata) -> None:
+        """Let an authorization server that the user has named, and that is in a private network, name others."""
+        with suppress(ValueError):
+            if parse_target(server.issuer).address in self._near:
+                self._trust((server.token_endpoint, server.authorization_endpoint, server.registration_endpoint))
+                self._trust((server.revocation_endpoint, server.device_authorization_endpoint))
 
-    async def check(self, url: str) -> HttpTarget:
-        """Check that a URL may be called.
+    @property
+    def place(self) -> Place:
+        """Where the server is, by where connections went."""
+        return self._server._place  # noqa: SLF001 - opaque to users
+
+    def _is_own(self, target: HttpTarget) -> bool:
+        return target.address == self._server._target.address  # noqa: SLF001 - opaque to users
+
+    def check(self, url: str) -> HttpTarget:
+        """Check that a URL may be called, as far as it says where it leads: names are looked at when resolved.
 
         Raises:
             AuthorizationFailed: It may not.
@@ -107,40 +133,49 @@ class Fetcher:
             target = parse_target(url)
         except ValueError as error:
             raise AuthorizationFailed(f"the URL {shown_url(url)[:200]!r} cannot be used: {error}") from None
+        own = self._server._target  # noqa: SLF001 - opaque to users
+        if own.socket_path is not None and target.address == own.documented_address:
+            return attrs.evolve(target, socket_path=own.socket_path)  # the server itself, by its socket
         if host in self._insecure_hosts:
-            await trio.lowlevel.checkpoint()
             return target
-        local = await self.is_local()
-        if not target.is_secure and not (local and is_loopback(target.host)):
+        is_here = is_loopback(target.host)
+        if not target.is_secure and not (is_here and self.place is Place.HERE):
             raise AuthorizationFailed(
                 f"{target.address} is not https, so what it says, and is told, could be somebody else's; "
                 "insecure_hosts names hosts for which that is accepted"
             )
-        if is_loopback(target.host) and not local:
-            raise self._private(target, target.host)
-        if is_address(target.host):  # names are looked at when they are resolved
-            self.admit(target, target.host)
+        literal = address_in(target.host) or ("127.0.0.1" if is_here else None)
+        if literal is not None:
+            self.admit(target, literal)
         return target
 
     def admit(self, target: HttpTarget, address: str) -> None:
         """Check an address before a connection to it is made; see `HttpClient`.
 
         Raises:
-            AuthorizationFailed: It is in a private network, and the server is not; or it is link-local, where
-                clouds tell their machines secrets.
+            AuthorizationFailed: It is nearer than the server, whose word is not enough for that; or clouds tell
+                their machines secrets there.
         """
-        own = self._server._target.address  # noqa: SLF001 - opaque to users
-        if target.address == own or target.host.lower() in self._insecure_hosts:
+        place, is_own = place_of(address), self._is_own(target)
+        is_named = target.address in self._named and not self._is_by_server
+        if place is Place.FAR or target.host.lower() in self._insecure_hosts:
             return
-        if is_link_local(address) or not (self._is_local or is_public_address(address)):
-            raise self._private(target, address)
+        if is_own and self._server._reached.place is None:  # noqa: SLF001 - opaque to users
+            return  # the first connection to the server itself, which shows where that is
+        is_of_clouds = tells_secrets(address) and not is_own
+        if is_of_clouds or (place < self.place and not is_named):
+            why = "where clouds set up their machines" if is_of_clouds else "nearer than the server that names it"
+            raise AuthorizationFailed(
+                f"{target.address} is on this machine or in a private network ({printable(address)}), {why}: it "
+                "is not called"
+            )
 
-    @staticmethod
-    def _private(target: HttpTarget, address: str) -> AuthorizationFailed:
-        return AuthorizationFailed(
-            f"{target.address} is on this machine or in a private network ({printable(address)}), and the "
-            "server that names it is not: it is not called"
-        )
+    def note(self, target: HttpTarget, address: str | None) -> None:
+        """Take note of a connection; see `OnConnected`."""
+        if self._is_own(target):
+            self._server._reached.note(target, address)  # noqa: SLF001 - opaque to users
+        if target.address in self._named and address is not None and place_of(address) is not Place.FAR:
+            self._near[target.address] = address
 
     async def get(self, fetch: Fetch) -> Fetched:
         """Fetch a document.
@@ -148,11 +183,18 @@ class Fetcher:
         Raises:
             AuthorizationFailed: It may not be fetched, or there is no answer.
         """
-        target = await self.check(fetch.url)
+        target = self.check(fetch.url)
         headers = [(b"Accept", JSON.encode())]
         headers += [(name.encode("ascii"), value.encode("ascii")) for name, value in fetch.headers]
         request = HttpRequest(method="GET", target=target, headers=headers)
-        answer = await self._send(request, MAX_REDIRECTS)
+        # What the user has named is no place for whatever a server would have fetched there.
+        self._is_by_server = fetch.is_hint
+        try:
+            if fetch.is_hint and target.address in self._near:
+                self.admit(target, self._near[target.address])
+            answer = await self._send(request, MAX_REDIRECTS)
+        finally:
+            self._is_by_server = False
         return Fetched(answer.status, answer.document)
 
     async def post(self, request: TokenRequest, more: Mapping[str, str] | None = None) -> Posted:
@@ -165,18 +207,19 @@ class Fetcher:
         Raises:
             AuthorizationFailed: It may not be sent, or there is no answer.
         """
-        target = await self.check(request.url)
+        target = self.check(request.url)
         fields = [*request.headers, *(more or {}).items()]
         headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in fields]
-        return await self._send(HttpRequest(method="POST", target=target, headers=headers, body=request.body), 0)
+        sent = HttpRequest(method="POST", target=target, headers=headers, body=request.body)
+        return await self._send(sent, 0, (*request.secrets, *secrets_in(headers)))
 
     def _transport(self, target: HttpTarget) -> HttpTransport:
         given: HttpTransport | None = self._server._transport  # noqa: SLF001 - opaque to users
-        if given is not None and target.address == self._server._target.address:  # noqa: SLF001 - opaque to users
+        if given is not None and self._is_own(target):
             return given
         return self.client
 
-    async def _send(self, request: HttpRequest, redirects: int) -> Posted:
+    async def _send(self, request: HttpRequest, redirects: int, secrets: tuple[str, ...] = ()) -> Posted:
         address = request.target.address
         with trio.move_on_after(REQUEST_SECONDS):
             try:
@@ -190,16 +233,30 @@ class Fetcher:
                             "followed"
                         )
                     body = await response.read(MAX_DOCUMENT_BYTES, "MAX_DOCUMENT_BYTES")
-                    return Posted(
-                        status=response.status,
-                        document=_decoded(body),
-                        nonce=response.headers.get("dpop-nonce"),
-                    )
+                    status, document = response.status, _decoded(body)
+                    if not 200 <= status < 300:
+                        document = _without_secrets(document, secrets)
+                    nonce = response.headers.get("dpop-nonce")
+                    return Posted(status=status, document=document, nonce=nonce, secrets=secrets)
             except AuthorizationFailed:
                 raise
             except McpError as error:
-                raise AuthorizationFailed(f"{address} could not be asked: {error}") from error
+                text = without_secrets(str(error), secrets)
+                cause = error if text == str(error) else None  # or it would be shown after all
+                raise AuthorizationFailed(f"{address} could not be asked: {text}") from cause
         raise AuthorizationFailed(f"{address} has not answered within {REQUEST_SECONDS:g} s")
+
+
+def _without_secrets(document: object, secrets: tuple[str, ...]) -> object:
+    """Return why there is nothing, without what was sent in secret.
+
+    The codes that decide what follows stay what they are: a secret may be a word of one.
+    """
+    shown: object = without_secrets(document, secrets)
+    code = document.get("error") if is_object(document) else None
+    if is_object(shown) and isinstance(code, str) and code in CODES:
+        shown["error"] = code
+    return shown
 
 
 def _decoded(body: bytes) -> object:
@@ -210,20 +267,13 @@ def _decoded(body: bytes) -> object:
     return value
 
 
-async def resolved(target: HttpTarget) -> list[str]:
-    """Return the addresses of a host; none if it has none."""
-    try:
-        found = await trio.socket.getaddrinfo(target.host, target.port, type=trio.socket.SOCK_STREAM)
-    except OSError:
-        await trio.lowlevel.checkpoint()
-        return []
-    return [str(each[4][0]) for each in found]
-
-
 @asynccontextmanager
-async def open_fetcher(server: ProtectedServer, insecure_hosts: Collection[str]) -> AsyncGenerator[Fetcher]:
+async def open_fetcher(
+    server: ProtectedServer, insecure_hosts: Collection[str], named: Iterable[str | None] = ()
+) -> AsyncGenerator[Fetcher]:
     """Open what calls the authorization servers of a server, for as long as the block runs."""
-    fetcher = Fetcher(server, insecure_hosts)
-    async with open_http_client(server._settings, admit=fetcher.admit) as client:  # noqa: SLF001 - opaque to users
+    fetcher = Fetcher(server, insecure_hosts, named)
+    settings = server._settings  # noqa: SLF001 - opaque to users
+    async with open_http_client(settings, admit=fetcher.admit, on_connected=fetcher.note) as client:
         fetcher.client = client
         yield fetcher

@@ -6,35 +6,51 @@ RFC 8252, section 7.3.
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import sys
 import webbrowser
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias, TypeVar, final
 from urllib.parse import urlsplit
 
 import trio
 
 from .._errors import AuthorizationFailed
+from .._http._target import bracketed
+from .._oauth._code import DeviceCode
 from .._oauth._metadata import is_loopback
 from .._trio import open_hidden_nursery
 
 OpenPage: TypeAlias = Callable[[str], Awaitable[str | None] | str | None]
-"""Shows a URL to the person who is to log in. It may return the URL to which the browser was sent in the end."""
+"""Shows a URL to the person who is to log in. It may return the URL to which the browser was sent in the end.
+
+A plain function runs in a thread. It is not waited for once the answer has come in another way."""
+
+ShowCode: TypeAlias = Callable[[DeviceCode], object]
+"""Shows a code to the person who is to log in, by a plain or async function. A plain one runs in a thread.
+
+It is cancelled once the code was entered."""
+
+_T = TypeVar("_T")
 
 PATH: Final = "/callback"
 """Where answers come to, unless ``redirect_uri`` says otherwise."""
+
+JUDGED_SECONDS: Final = 8.0
+"""How long the browser waits to be shown what has come of the answer; the token is asked for meanwhile."""
 
 MAX_CONNECTIONS: Final = 16
 """How many connections the listener serves at once; browsers open several. Of more, the one that has been silent
 for longest gives way."""
 
 CONNECTION_SECONDS: Final = 10.0
-"""How long one connection may take."""
+"""How long one connection may take until it has sent a request, and from then on."""
 
 PAGE_SECONDS: Final = 1.0
-"""How long a browser may take to take the last page."""
+"""How long a browser may take to take the last page, and then what has opened it to end."""
 
 HEAD_BYTES: Final = 16 * 1024
 """The longest request."""
@@ -45,7 +61,16 @@ _PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{t
 """
 _DONE: Final = ("You are logged in", "You can close this page and go back to the program.")
 _REFUSED: Final = ("You are not logged in", "The program says why. You can close this page.")
+_PENDING: Final = (
+    "The answer has arrived",
+    "The program says whether you are logged in. You can close this page.",
+)
 _STRANGE: Final = ("This page is not for you", "No login with this answer is under way.")
+
+
+def path_for(issuer: str) -> str:
+    """Return the path for answers of one authorization server and no other."""
+    return f"{PATH}/{hashlib.sha256(issuer.encode()).hexdigest()[:16]}"
 
 
 async def open_in_browser(url: str) -> None:
@@ -54,6 +79,46 @@ async def open_in_browser(url: str) -> None:
     sys.stderr.flush()
     # It starts a program and may wait for it; what it does when nobody waits any more is the browser's affair.
     await trio.to_thread.run_sync(partial(webbrowser.open, url), abandon_on_cancel=True)
+
+
+async def call_shown(function: Callable[[_T], object], shown: _T, name: str) -> object:
+    """Show something to the person by the user's function, and return what it returns.
+
+    A plain function may follow a page itself, so it runs in a thread; cancelled, that goes on alone.
+
+    Raises:
+        AuthorizationFailed: The function raises something, which is the cause: its text may have the answer in
+            it, and is not shown.
+    """
+    try:
+        if inspect.iscoroutinefunction(function):
+            returned: object = await function(shown)
+        else:
+            # In a tuple, because it may return a coroutine, which Trio would refuse.
+            (returned,) = await trio.to_thread.run_sync(lambda: (function(shown),), abandon_on_cancel=True)
+            if inspect.isawaitable(returned):
+                returned = await returned
+    except AuthorizationFailed:
+        raise
+    except Exception as error:
+        # The boundary of the user's code.
+        raise AuthorizationFailed(f"{name} raised {type(error).__name__}") from error
+    return returned
+
+
+async def show_page(open_page: OpenPage, url: str) -> str | None:
+    """Show a URL to the person by the user's function, and return what it returns.
+
+    Raises:
+        AuthorizationFailed: As `call_shown`. Or it returns something else.
+    """
+    returned = await call_shown(open_page, url, "open_page")
+    if returned is not None and not isinstance(returned, str):
+        raise AuthorizationFailed(
+            "open_page must return None, or the URL that the browser was sent to in the end as a str, and not "
+            f"{type(returned).__name__}"
+        )
+    return returned
 
 
 @final
@@ -84,7 +149,10 @@ class LoginListener:
         return self._answer
 
     async def finish(self, *, accepted: bool) -> None:
-        """Show the person what has become of the answer. Waits for the browser to take the page, not for long."""
+        """Show the person what has come of the answer, once there is a token or none.
+
+        Waits for the browser to take the page, not for long.
+        """
         self._accepted = accepted
         self._judged.set()
         if self._answered.is_set():
@@ -110,11 +178,8 @@ class LoginListener:
         scope = trio.CancelScope()
         self._silent[scope] = None
         try:
-            with (
-                trio.move_on_after(CONNECTION_SECONDS),
-                scope,
-                suppress(trio.BrokenResourceError, h11.ProtocolError),
-            ):
+            scope.deadline = trio.current_time() + CONNECTION_SECONDS
+            with scope, suppress(trio.BrokenResourceError, h11.ProtocolError):
                 await self._serve(stream, scope)
         finally:
             self._silent.pop(scope, None)
@@ -128,6 +193,7 @@ class LoginListener:
         while (event := connection.next_event()) is h11.NEED_DATA:
             connection.receive_data(bytes(await stream.receive_some(HEAD_BYTES)))
         self._silent.pop(scope, None)
+        scope.deadline = trio.current_time() + CONNECTION_SECONDS
         if not isinstance(event, h11.Request):
             await trio.lowlevel.checkpoint()
             return
@@ -148,7 +214,7 @@ class LoginListener:
             sent += connection.send(h11.Data(data=body)) or b""
         await stream.send_all(sent)
         await stream.send_eof()
-        if self._judged.is_set():
+        if status == 200:
             self._shown.set()
 
     async def _respond(self, method: bytes, target: str, host: str) -> tuple[int, tuple[str, str]]:
@@ -161,36 +227,46 @@ class LoginListener:
             return 400, _STRANGE
         self._answer = url
         self._answered.set()
-        await self._judged.wait()
+        with trio.move_on_after(JUDGED_SECONDS):
+            await self._judged.wait()
+        if not self._judged.is_set():
+            return 200, _PENDING
         return 200, (_DONE if self._accepted else _REFUSED)
 
 
 @asynccontextmanager
-async def open_listener(redirect_uri: str | None) -> AsyncGenerator[LoginListener]:
+async def open_listener(redirect_uri: str | None, path: str = PATH) -> AsyncGenerator[LoginListener]:
     """Listen for the answer to a login on this machine, for as long as the block runs.
 
     Args:
         redirect_uri: Where to listen: `None` for a port that the system gives.
+        path: The path there.
 
     Raises:
         AuthorizationFailed: It is not possible there.
     """
-    parts = urlsplit(redirect_uri or f"http://127.0.0.1:0{PATH}")
+    parts = urlsplit(redirect_uri or f"http://127.0.0.1:0{path}")
     host = parts.hostname or ""
+    hosts = [host] if redirect_uri is not None else [host, "::1"]  # a machine may have one of the two alone
     if parts.scheme != "http" or not is_loopback(host):
         raise AuthorizationFailed(
             f"redirect_uri is {redirect_uri}, where this program cannot listen: open_page must return the URL "
             "that the browser was sent to"
         )
-    try:
-        listeners = await trio.open_tcp_listeners(80 if parts.port is None else parts.port, host=host)
-    except OSError as error:
-        raise AuthorizationFailed(
-            f"cannot listen at {redirect_uri or host} for the answer to a login: {error}"
-        ) from error
+    listeners: list[trio.SocketListener] = []
+    failure: OSError | None = None
+    while not listeners and hosts:
+        host = hosts.pop(0)
+        try:
+            listeners = await trio.open_tcp_listeners(80 if parts.port is None else parts.port, host=host)
+        except OSError as error:
+            failure = failure or error
+    if not listeners:
+        where = redirect_uri or "127.0.0.1"
+        raise AuthorizationFailed(f"cannot listen at {where} for the answer to a login: {failure}") from failure
     if redirect_uri is None:
         port: int = listeners[0].socket.getsockname()[1]
-        redirect_uri = f"http://127.0.0.1:{port}{PATH}"
+        redirect_uri = f"http://{bracketed(host)}:{port}{path}"
     listener = LoginListener(redirect_uri)
     async with open_hidden_nursery() as nursery:
         await nursery.start(partial(trio.serve_listeners, listener.serve, listeners))

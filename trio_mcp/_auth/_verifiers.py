@@ -1,6 +1,7 @@
-"""Who vouches for a token: keys that are fetched and kept, an authorization server that is asked, a certificate.
+"""How a server is protected by OAuth, and who vouches for a token: keys, an authorization server, a certificate.
 
-A verifier says what a genuine token contains. Whether that is enough is decided by the rules of `_oauth`.
+A verifier says what a genuine token contains. Whether that is enough is decided by the rules of `_oauth`, which
+`_endpoint` applies.
 
 What is fetched is fetched by a task of the verifier, for all who wait for it: whoever is cancelled meanwhile
 holds up nobody.
@@ -12,9 +13,11 @@ import base64
 import hashlib
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, Protocol, TypeAlias, cast, final
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, final
 from urllib.parse import quote, urlencode
 
 import attrs
@@ -26,23 +29,28 @@ from .._core._http_rules import busy
 from .._http._client import HttpClient, open_http_client
 from .._http._messages import HttpRequest
 from .._http._target import HttpSettings, parse_target, shown_url
-from .._limits import KIB
+from .._limits import KIB, MIB, _size
 from .._logs import Log
-from .._oauth._access_tokens import ALGORITHMS, JwtRules, TokenRefused, VerificationKeys, read_token
-from .._oauth._certificates import ClientCertificate
+from .._oauth._access_tokens import JwtRules, TokenRefused, VerificationKeys, read_token
 from .._oauth._metadata import AuthorizationServerMetadata, Fetched, find_server
-from .._oauth._principal import Principal
-from .._oauth._protected_resource import check_url
+from .._oauth._principal import OFFLINE, ClientCertificate, Principal
+from .._oauth._protected_resource import check_url, resource_metadata
+from .._oauth._signed import ALGORITHMS
+from .._printable import secrets_in, without_secrets
 from .._trio import open_hidden_nursery
 
 _log: Final = Log("trio_mcp.authorization")
 
+_T = TypeVar("_T")
+
 Verify: TypeAlias = Callable[[str], Awaitable[Mapping[str, Any] | None]]
-"""Verifies a token: returns what it contains, with the names of RFC 7519, or `None` if it is not genuine.
+"""Verifies a token: returns what it contains, with the names of RFC 7519, or `None` if it is not genuine. A plain
+function is called in a thread, if it is given for this.
 
 What it contains is then checked: ``aud`` must name the resource, ``exp`` and ``nbf`` are kept, ``iss`` is one of
-the authorization servers, and ``sub`` or ``client_id`` says whose it is. So a function that knows these by other
-means adds them. It may raise `HttpRefused`, such as 503 when what it asks cannot be reached."""
+the authorization servers, and ``sub`` says whose it is; without it ``client_id`` does, and the subject is
+``client_id=…``, which is nobody's ``sub``. So a function that knows these by other means adds them. It may raise
+`HttpRefused`, such as 503 when what it asks cannot be reached."""
 
 FETCH_SECONDS: Final = 10.0
 """How long fetching keys, or an answer about a token, may take."""
@@ -62,7 +70,32 @@ _AGAIN_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 5.0
 """How soon they are fetched again if that has failed."""
 
+_ACCESS: Final = frozenset({"bearer", "dpop", "access_token", "at+jwt"})
+"""What servers call the type of an access token (RFC 7662, section 2.2; RFC 6749, section 5.1), in lower case."""
+
+VERIFYING: Final = 4
+"""How many threads verify signatures at once by keys with which that takes long."""
+
+THREADS: Final = 40
+"""How many threads run a plain function of the user's at once that authenticates clients."""
+
 _MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})")
+
+
+def awaited(function: Callable[[_T], object]) -> Callable[[_T], Awaitable[object]]:
+    """Return an async function that does what a function of the user's does: a plain one in a thread."""
+    if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
+        return cast("Callable[[_T], Awaitable[object]]", function)
+    threads = trio.CapacityLimiter(THREADS)
+
+    async def call(argument: _T) -> object:
+        # In a tuple, because it may return a coroutine, which Trio would refuse.
+        (returned,) = await trio.to_thread.run_sync(
+            lambda: (function(argument),), abandon_on_cancel=True, limiter=threads
+        )
+        return await returned if isawaitable(returned) else returned
+
+    return call
 
 
 class TokenVerifier(Protocol):
@@ -94,6 +127,8 @@ class JwtVerifier:
         jwks_uri: Where its keys are; by default its metadata say it.
         jwks: The keys, as plain JSON, if they are not to be fetched.
         algorithms: How tokens may be signed. None with a shared secret is possible.
+        requires_exp: Whether tokens must say when they expire (RFC 9068, section 2.2). One that does not is good
+            until its key is withdrawn: `False` is for issuers that cannot do otherwise.
         http: How connections are made.
 
     Raises:
@@ -104,6 +139,7 @@ class JwtVerifier:
     jwks_uri: str | None = None
     jwks: Mapping[str, Any] | None = None
     algorithms: Sequence[str] = attrs.field(default=ALGORITHMS, converter=_algorithms)
+    requires_exp: bool = True
     http: HttpSettings | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -133,6 +169,7 @@ class _JwtVerification:
     _usable_until: float = attrs.field(default=0.0, init=False)
     _next_fetch: float = attrs.field(default=-1.0, init=False)
     _fetching: trio.Event | None = attrs.field(default=None, init=False)
+    _threads: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(VERIFYING), init=False)
 
     def __attrs_post_init__(self) -> None:
         self._rules = JwtRules(self._settings.algorithms)
@@ -143,9 +180,18 @@ class _JwtVerification:
     async def verify(self, token: str) -> Mapping[str, Any] | None:  # noqa: ASYNC910 - not public
         """Verify a token; see `Verify`. Waits only for keys that are not known yet."""
         read = read_token(token)
-        if read is None or read.issuer != self._settings.issuer:
+        if read is None or read.claims.get("iss") != self._settings.issuer:
             return None
-        self._rules.verify(read, await self._key(read.key_id))
+        # What costs nothing comes first.
+        if self._settings.requires_exp and read.claims.get("exp") is None:
+            raise TokenRefused("the token does not say when it expires")
+        key = await self._key(read.header.get("kid"))
+        if self._keys is not None and self._keys.is_slow(key):
+            # A thread that is left behind does no harm: it only calculates.
+            verify = partial(self._rules.verify, read, key)
+            await trio.to_thread.run_sync(verify, abandon_on_cancel=True, limiter=self._threads)
+        else:
+            self._rules.verify(read, key)
         return read.claims
 
     async def _key(self, id: object) -> Any:
@@ -181,6 +227,8 @@ class _JwtVerification:
             if fetched.members is None:
                 raise ValueError(f"{shown_url(uri)} answered with HTTP status {fetched.status}, and with no keys")
             keys = VerificationKeys(fetched.members)
+            if keys.left_out:
+                _log.log(logging.WARNING, "%s has too many keys: %d are not used", shown_url(uri), keys.left_out)
             now = trio.current_time()
             self._keys, self._fresh_until, self._usable_until = keys, now + age, now + max(age, _USABLE_SECONDS)
             wait = _AGAIN_SECONDS
@@ -209,6 +257,8 @@ class _JwtVerification:
                 found: AuthorizationServerMetadata = stop.value
                 if found.jwks_uri is None:
                     raise ValueError("its metadata do not say where they are (jwks_uri)") from None
+                if self._settings.issuer.startswith("https:") and not found.jwks_uri.startswith("https:"):
+                    raise ValueError("its metadata name an address of this machine (jwks_uri)") from None
                 return check_url("jwks_uri", found.jwks_uri)
 
 
@@ -245,7 +295,7 @@ class IntrospectionVerifier:
         endpoint: The URL of the introspection endpoint.
         client_id: As whom the server asks.
         client_secret: Its secret there.
-        issuer: Who issues the tokens, if the answers do not say it.
+        issuer: Who issues the tokens. Answers need not say it then, and may not name another one.
         http: How connections are made.
 
     Raises:
@@ -310,10 +360,15 @@ class _Introspection:
                 question.scope.cancel(reason="nobody waits for what is known about the token any more")
         if question.answer is None:
             raise busy(503, "the authorization server cannot be asked about the token; try again", _RETRY_SECONDS)
-        if question.answer.get("active") is not True:
+        said, issuer = question.answer, self._settings.issuer
+        if said.get("active") is not True:
             return None
-        said = question.answer
-        return said if self._settings.issuer is None or "iss" in said else {**said, "iss": self._settings.issuer}
+        kind: object = said.get("token_type")
+        if kind is not None and (not isinstance(kind, str) or kind.lower() not in _ACCESS):
+            return None  # a refresh token is active, too
+        if issuer is None or said.get("iss") == issuer:
+            return said
+        return None if said.get("iss") is not None else {**said, "iss": issuer}
 
     async def _ask(self, token: str, key: bytes, question: _Question) -> None:
         settings = self._settings
@@ -339,7 +394,8 @@ class _Introspection:
                 question.answer = cast("Mapping[str, Any]", answer)
         except Exception as error:
             # The boundary of one question; without an answer nobody is let in.
-            _log.log(logging.WARNING, "%s cannot be asked about a token: %s", request.target.address, error)
+            said = without_secrets(str(error), [token, settings.client_secret, *secrets_in(request.headers)])
+            _log.log(logging.WARNING, "%s cannot be asked about a token: %s", request.target.address, said)
         finally:
             if self._open.get(key) is question:
                 del self._open[key]
@@ -379,5 +435,132 @@ class CertificateVerifier:
         if not subject:
             return None
         scopes = self.scopes(certificate) if callable(self.scopes) else self.scopes
-        issuer = certificate.issuer.replace(" ", "%20") or None
+        issuer = certificate.issuer.replace("%", "%25").replace(" ", "%20") or None
         return Principal(subject, issuer=issuer, scopes=scopes, claims={"x5t#S256": certificate.thumbprint})
+
+
+# A server.
+
+Verifier: TypeAlias = TokenVerifier | CertificateVerifier | Verify | Callable[[str], Mapping[str, Any] | None]
+"""What vouches for clients: one of the verifiers, or a function that does what `Verify` says."""
+
+
+def _urls(urls: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(urls, str):
+        raise TypeError(f"authorization_servers must be several URLs, not the string {urls!r}")
+    return tuple(check_url("authorization_servers", url) for url in urls)
+
+
+def _texts(scopes: Iterable[str]) -> frozenset[str]:
+    if isinstance(scopes, str):
+        raise TypeError(f"scopes must be several strings, not the string {scopes!r}")
+    return frozenset(scopes)
+
+
+def _scopes(given: Iterable[str]) -> frozenset[str]:
+    scopes = _texts(given)
+    if OFFLINE in scopes:
+        raise ValueError(f"scopes: {OFFLINE} is between a client and its authorization server, and no server's")
+    return scopes
+
+
+def _verifiers(given: Verifier | Sequence[Verifier] | None) -> tuple[Verifier, ...]:
+    if given is None:
+        return ()
+    verifiers: tuple[object, ...] = tuple(cast("Any", given)) if isinstance(given, Sequence) else (given,)
+    for each in verifiers:
+        if isinstance(each, type) or not (hasattr(each, "open") or hasattr(each, "identify") or callable(each)):
+            raise TypeError(
+                "verifier must be a function, or an object such as JwtVerifier(...), or a list of these, not "
+                f"{each!r:.80}"
+            )
+    return cast("tuple[Verifier, ...]", verifiers)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class ResourceServer:
+    """How a server over HTTP is protected by OAuth: ``serve_http(server, auth=ResourceServer(…))``.
+
+        ResourceServer("https://example.com/mcp", authorization_servers=["https://login.example.com"])
+
+    Each request needs an access token in its `Authorization` field that was issued for this server (``aud``), by
+    one of its authorization servers, has not expired, and has the scopes. `Context.principal` is whose it is; all
+    that a server keeps for somebody belongs to its issuer and subject, so a client that comes with a new token
+    finds it again. A token in a URL is never looked at.
+
+    Clients without one get 401, and find the way to the authorization servers by metadata at
+    ``/.well-known/oauth-protected-resource``, with and without the path of the resource. What tools, resources
+    and prompts need beyond `scopes` is said where they are registered; a client that lacks it gets 403, with a
+    challenge that names the scopes.
+
+    A stream, a subscription or a WebSocket ends when the token expires with which it was opened.
+
+    Args:
+        resource: The URL of the endpoint as clients use it; what tokens must be issued for.
+        authorization_servers: The issuers of the tokens: their URLs, exactly as tokens have them.
+        verifier: What vouches for tokens: `JwtVerifier`, `IntrospectionVerifier`, `CertificateVerifier`, a
+            function (see `Verify`), or a list of these, which are asked in order. Default: a `JwtVerifier` for
+            each authorization server.
+        scopes: Those that every request needs.
+        scopes_supported: Those that the metadata offer to clients; by default `scopes`.
+        scope_implies: Which scopes include which others: ``{"orders:write": {"orders:read"}}``.
+        audiences: For whom else tokens may be issued, such as a former URL of the server.
+        name: The server's name, for people, in the metadata.
+        documentation: The URL of a page for developers, in the metadata.
+        dpop: Whether tokens that are bound to a key are ``"accepted"`` (RFC 9449), beside others; ``"required"``;
+            or `None`, neither. A token that is bound is never accepted without a proof.
+        dpop_nonces: Whether proofs need a nonce of this server, which shows that they are new.
+        leeway: By how many seconds the clocks of two machines may differ.
+        keep_for: For how many seconds a token is accepted without asking its verifier again, and never after it
+            has expired. So long a revoked token may be accepted. 0 for asking each time.
+        max_kept_bytes: How much memory the tokens take that are remembered; the ones not seen for longest are
+            forgotten.
+        hands_on_tokens: Whether handlers get the token, as `Principal.token`: for exchanging it for another one.
+
+    Raises:
+        TypeError: An argument is of the wrong type.
+        ValueError: A URL is no https URL without a fragment (http is only for this machine), nothing vouches for
+            tokens, or the scopes have ``offline_access``, which no server needs.
+    """
+
+    resource: str = attrs.field(kw_only=False)
+    authorization_servers: tuple[str, ...] = attrs.field(default=(), converter=_urls)
+    verifier: tuple[Verifier, ...] = attrs.field(default=(), converter=_verifiers)
+    scopes: frozenset[str] = attrs.field(default=frozenset[str](), converter=_scopes)
+    scopes_supported: frozenset[str] | None = attrs.field(
+        default=None, converter=attrs.converters.optional(_scopes)
+    )
+    scope_implies: Mapping[str, Collection[str]] = attrs.field(factory=dict[str, Collection[str]])
+    audiences: frozenset[str] = attrs.field(default=frozenset[str](), converter=_texts)
+    name: str | None = None
+    documentation: str | None = None
+    dpop: Literal["accepted", "required"] | None = attrs.field(
+        default="accepted", validator=attrs.validators.in_(("accepted", "required", None))
+    )
+    dpop_nonces: bool = False
+    leeway: float = attrs.field(default=60.0, validator=attrs.validators.ge(0))
+    keep_for: float = attrs.field(default=60.0, validator=attrs.validators.ge(0))
+    max_kept_bytes: int = _size(16 * MIB)
+    hands_on_tokens: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        check_url("resource", self.resource)
+        if not self.verifier:
+            if not self.authorization_servers:
+                raise ValueError("authorization_servers or verifier is needed: nothing vouches for tokens")
+            default = tuple(JwtVerifier(issuer) for issuer in self.authorization_servers)
+            object.__setattr__(self, "verifier", default)
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata of the resource (RFC 9728, section 2)."""
+        offered = self.scopes if self.scopes_supported is None else self.scopes_supported
+        return resource_metadata(
+            self.resource,
+            authorization_servers=self.authorization_servers,
+            scopes=offered,
+            name=self.name,
+            documentation=self.documentation,
+            dpop=self.dpop,
+            binds_certificates=any(isinstance(each, CertificateVerifier) for each in self.verifier),
+        )

@@ -100,6 +100,7 @@ ENDLESS: Final = Patience((math.inf, ""), (math.inf, ""))
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class GuardedStream(trio.abc.Stream):
     """The stream that the library reads and writes.
 
@@ -118,35 +119,27 @@ class GuardedStream(trio.abc.Stream):
         failure: What the handshake has failed with.
     """
 
-    def __init__(
-        self,
-        wire: Wire,
-        guard: FrameGuard,
-        on_refused: Callable[[FrameRefused], object],
-        on_read: Callable[[], object],
-        patience: Patience = ENDLESS,
-    ) -> None:
-        self._patience = patience
-        self._is_late = False
-        self._awaited = 0.0  # for how long the rest of a message was, or the first one
-        self._wire = wire
-        self.guard: Final = guard
-        self._on_refused = on_refused
-        self._on_read = on_read
-        self._handshake: bytes | HandshakeReader = b""
-        self._is_open = trio.Event()
-        self._over = trio.Event()
-        self._may_read = True
-        self._room = LightParkingLot()
-        self._gathers = False
-        self._read_size = LEAST_READ
-        self._rest = b""  # was read, and is not looked at
-        self._unsent = bytearray()
-        self._sending = trio.Lock()
-        self.heard_at: float = trio.current_time()
-        self.is_paused: bool = False
-        self.has_sent_close: bool = False
-        self.failure: Exception | None = None
+    _wire: Wire
+    guard: FrameGuard
+    _on_refused: Callable[[FrameRefused], object]
+    _on_read: Callable[[], object]
+    _patience: Patience = ENDLESS
+    heard_at: float = attrs.field(factory=trio.current_time, init=False)
+    is_paused: bool = attrs.field(default=False, init=False)
+    has_sent_close: bool = attrs.field(default=False, init=False)
+    failure: Exception | None = attrs.field(default=None, init=False)
+    _is_late: bool = attrs.field(default=False, init=False)
+    _awaited: float = attrs.field(default=0.0, init=False)  # for how long the rest of a message was, or the first
+    _handshake: bytes | HandshakeReader = attrs.field(default=b"", init=False)
+    _is_open: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _over: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _may_read: bool = attrs.field(default=True, init=False)
+    _room: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _gathers: bool = attrs.field(default=False, init=False)
+    _read_size: int = attrs.field(default=LEAST_READ, init=False)
+    _rest: bytes = attrs.field(default=b"", init=False)  # was read, and is not looked at
+    _unsent: bytearray = attrs.field(factory=bytearray, init=False)
+    _sending: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     # Reading. Only the library's reader task does.
 
@@ -318,7 +311,19 @@ class GuardedStream(trio.abc.Stream):
                     await self._wire.send(last)
             except BaseException:
                 self._wire.cut()  # a part of a frame may have been sent
+                self._give_up_handshake()
                 raise
+
+    def _give_up_handshake(self) -> None:
+        """Note that a handshake could not be sent, if it was one: the library does not even read its answer."""
+        if isinstance(self._handshake, bytes):
+            return
+        try:
+            self._handshake.feed(b"")
+        except Exception as error:
+            # The boundary of the handshake; the reader says what its end means.
+            self.failure = error
+        self._over.set()
 
     async def wait_send_all_might_not_block(self) -> None:
         """Never called: the library does not use it."""

@@ -14,8 +14,9 @@ Spec: 2026-07-28, basic/transports/streamable-http; 2025-11-25, 2025-06-18 and 2
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, final
 
@@ -23,10 +24,19 @@ import trio
 
 from .._channel import AnswerClock, Channel, Outgoing, Received
 from .._codec._jsonrpc import Notification, RequestId
-from .._core._http1 import METHOD, PROTOCOL_VERSION, HeaderField, MarkedTools, request_headers, version_of
+from .._core._cache import MarkedTools
+from .._core._http1 import (
+    METHOD,
+    NAME_SOURCES,
+    PROTOCOL_VERSION,
+    HeaderField,
+    name_of,
+    request_headers,
+    version_of,
+)
 from .._errors import METHOD_NOT_FOUND, MODERN_ERRORS, McpError, RemoteProtocolError, RequestError
 from .._http._asgi import AsgiClient, open_asgi_client
-from .._http._auth import AuthorizedTransport, ProtectedServer
+from .._http._auth import AuthorizedTransport, ProtectedServer, Reached
 from .._http._client import open_http_client
 from .._http._messages import HttpTransport
 from .._limits import Limits
@@ -49,12 +59,15 @@ class StreamableHttpChannel(Channel):
     A failed request fails alone: its answer is an error, and `Incoming.failure` is the cause.
     """
 
+    transport = "http"
+
     def __init__(
         self,
         parameters: HttpServerParameters,
         limits: Limits,
         transport: HttpTransport,
         clocks: Sequence[AnswerClock] = (),
+        names: Mapping[str, str] = NAME_SOURCES,
     ) -> None:
         target = parameters.target
         self._description = f"the server at {target.address}{target.path.partition('?')[0]}"
@@ -63,6 +76,7 @@ class StreamableHttpChannel(Channel):
         self._inbox = HttpInbox(self._description, limits)
         self._endpoint = RemoteEndpoint(target, parameters, self._inbox, limits, transport, clocks)
         self._tools = MarkedTools(limits.max_remembered_bytes // 8)
+        self._names = names
         self._modern_version: str | None = None
         self._session: HttpSession | None = None
         self._sse: HttpSseStream | None = None
@@ -71,13 +85,11 @@ class StreamableHttpChannel(Channel):
         self._notifications: deque[OutboundMessage] = deque()
         self._notification_queued = LightParkingLot()
         self._answering = trio.Semaphore(limits.max_inbound_requests)
+        self._answers: dict[tuple[RequestId, ...], OutboundMessage] = {}  # that the server has not accepted yet
         self._undelivered = 0  # notifications and answers that are not yet sent
         self._all_delivered = LightParkingLot()
-
-    @property
-    def description(self) -> str:
-        """The URL of the server without its query."""
-        return self._description
+        self._waiting_for_stream: trio.CancelScope | None = None
+        self._leave_by: float | None = None
 
     async def receive(self) -> Sequence[Received]:
         """Wait for messages; see `Channel.receive`."""
@@ -102,10 +114,11 @@ class StreamableHttpChannel(Channel):
                 nursery.start_soon(
                     self._begin_session, outbound, self._session, ready, name=f"listening to {self._description}"
                 )
-                with trio.move_on_after(self._parameters.stream_timeout):
+                with trio.move_on_after(self._patience_for_stream) as self._waiting_for_stream:
                     await ready.wait()
             else:
                 self._undelivered += 1
+                self._answers[outbound.message.answers] = outbound
                 await self._answering.acquire()
                 nursery.start_soon(self._answer, outbound, name="answering the server")
         await trio.lowlevel.cancel_shielded_checkpoint()
@@ -122,6 +135,18 @@ class StreamableHttpChannel(Channel):
             self._begin(outbound, nursery)
         return True
 
+    @property
+    def _patience_for_stream(self) -> float:
+        """How long the first call of a session waits for the server to open the stream for its own messages."""
+        return self._parameters.stream_timeout if self._leave_by is None else 0.0
+
+    def about_to_close(self) -> None:
+        """Wait for no stream any more, and count the time from here on; see `Channel.about_to_close`."""
+        self._leave_by = trio.current_time() + self._limits.goodbye_timeout
+        self._endpoint.leaving.set()
+        if self._waiting_for_stream is not None:
+            self._waiting_for_stream.cancel(reason="the client is being left")
+
     def _open_nursery(self) -> trio.Nursery:
         if self._nursery is None:
             raise trio.ClosedResourceError(f"the channel to {self._description} is closed")
@@ -133,10 +158,12 @@ class StreamableHttpChannel(Channel):
             nursery.start_soon(self._request, outbound, name=f"requesting {outbound.method}")
             return
         self._undelivered += 1
-        if outbound.cancelled_id is not None:
-            nursery.start_soon(self._cancel, outbound, name="cancelling a request")
-        else:
+        if (id := outbound.cancelled_id) is None:
             self._queue_notification(outbound)
+        else:
+            cancelled = self._inbox.unanswered.get(id)  # none, if its answer has come meanwhile
+            outbound.session = self._session if cancelled is None else cancelled.session
+            nursery.start_soon(self._cancel, outbound, name="cancelling a request")
 
     def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:
         """Close the response of a request, or return the notification that cancels it; see `Channel.give_up`.
@@ -154,6 +181,19 @@ class StreamableHttpChannel(Channel):
             return None
         outbound.is_cancelled = True
         return super().give_up(request_id, reason)
+
+    def call_on_answers(self, take: Callable[[Sequence[Received]], int]) -> None:
+        """Have answers taken where they come; see `Channel.call_on_answers`."""
+        self._inbox.take_answers = take
+
+    def withdraw_answer(self, request_id: RequestId) -> bool:
+        """Send the answer to a request that the server has cancelled no more; see `Channel.withdraw_answer`.
+
+        The answers to a batch are one message, which the others in it still wait for.
+        """
+        if (outbound := self._answers.get((request_id,))) is not None:
+            outbound.scope.cancel(reason="the server has cancelled its request")
+        return outbound is not None
 
     def call_on_release(self, released: Callable[[RequestId, float | None], object]) -> None:
         """Have a function called when the server lets a request go; see `Channel.call_on_release`."""
@@ -193,16 +233,17 @@ class StreamableHttpChannel(Channel):
         self._sse = stream
 
     async def _leave(self) -> None:
-        """Send what is queued, end the session, and close. Takes no longer than `Limits.goodbye_timeout`.
+        """Send what is queued, end the session, and close, by `Limits.goodbye_timeout` after `about_to_close`.
 
         If there is a session, half of that is for ending it, so that a busy server that takes nothing else still
         learns that its work for this client can stop.
         """
         patience = self._limits.goodbye_timeout
+        until = trio.current_time() + patience if self._leave_by is None else self._leave_by
         ending = self._session if self._session is not None and self._session.can_be_ended else None
         try:
-            with trio.move_on_after(patience):
-                with trio.move_on_after(patience if ending is None else patience / 2):
+            with trio.move_on_at(until):
+                with trio.move_on_at(until if ending is None or until == math.inf else until - patience / 2):
                     while self._undelivered:
                         await self._all_delivered.park()
                 if ending is not None:
@@ -239,6 +280,7 @@ class StreamableHttpChannel(Channel):
         elif outbound.method == "initialize":
             return await self._initialize(outbound)
         else:
+            outbound.session = self._session
             await (self._session or HttpSession(self._endpoint)).request(outbound)
         return False
 
@@ -248,10 +290,12 @@ class StreamableHttpChannel(Channel):
                 'revisions from 2026-07-28 on are not spoken over HTTP+SSE (transport="sse")'
             )
         assert outbound.method is not None
-        headers = request_headers(
-            outbound.method, outbound.params, self._tools.marks_of(outbound.method, outbound.params)
-        )
-        self._modern_version = version_of(outbound.params)
+        params = outbound.params
+        marks = self._tools.marks_of(outbound.method, params)
+        if marks or not name_of(outbound.method, params, self._names):
+            params = outbound.whole_params()
+        headers = request_headers(outbound.method, params, marks, self._names)
+        self._modern_version = version_of(params)
         if outbound.method == "tools/list":
             outbound.on_result = self._learn_tools
         async with await self._endpoint.post(outbound, headers) as response:
@@ -276,8 +320,9 @@ class StreamableHttpChannel(Channel):
                 if 200 <= response.status < 300:
                     session.take_id(response)
                     if self._session is not None:
-                        self._session.replace()
-                    self._session = session  # before the answer is delivered, upon which the next message follows
+                        await self._session.replace()
+                    # Before the answer is delivered, upon which the next message follows.
+                    self._session = self._inbox.session = session
                 await self._endpoint.take(response, outbound, self._endpoint.new_reader())
                 if outbound.unanswered:
                     raise outbound.missing_answer()
@@ -341,17 +386,21 @@ class StreamableHttpChannel(Channel):
 
     async def _answer(self, outbound: OutboundMessage) -> None:
         try:
-            await self._deliver(outbound)
+            with outbound.scope:
+                await self._deliver(outbound)
         finally:
+            if self._answers.get(outbound.message.answers) is outbound:  # in the next session the ids begin anew
+                del self._answers[outbound.message.answers]
             self._answering.release()
 
     async def _deliver(self, outbound: OutboundMessage) -> None:
         """Send a notification or an answer in the way of the era. A failure is logged."""
+        session = self._session_of(outbound)
         try:
             if self._sse is not None:
                 await self._sse.notify(outbound)
-            elif self._session is not None:
-                await self._endpoint.notify(outbound, self._session.headers)
+            elif session is not None:
+                await self._endpoint.notify(outbound, session.headers)
             elif outbound.method is not None:
                 await self._endpoint.notify(outbound, self._modern_headers(outbound))
             else:
@@ -360,6 +409,16 @@ class StreamableHttpChannel(Channel):
                 await trio.lowlevel.checkpoint()
         finally:
             self._count_delivered()
+
+    def _session_of(self, outbound: OutboundMessage) -> HttpSession | None:
+        """Return the session in which a message is sent: that of what it cancels or answers, or else the present.
+
+        Another one may have begun meanwhile, in which the same ids mean something else.
+        """
+        origin = outbound.session or outbound.message.origin
+        if isinstance(origin, OutboundMessage):
+            origin = origin.session
+        return origin if isinstance(origin, HttpSession) else self._session
 
     def _modern_headers(self, outbound: OutboundMessage) -> list[HeaderField]:
         """Return the headers of a notification: the revisions define none, and servers may expect them."""
@@ -377,7 +436,7 @@ class StreamableHttpChannel(Channel):
 
 
 @asynccontextmanager
-async def _open_transport(parameters: HttpServerParameters) -> AsyncGenerator[HttpTransport]:
+async def _open_transport(parameters: HttpServerParameters, reached: Reached) -> AsyncGenerator[HttpTransport]:
     app = parameters.app
     if isinstance(app, AsgiClient):
         yield app
@@ -385,7 +444,7 @@ async def _open_transport(parameters: HttpServerParameters) -> AsyncGenerator[Ht
         async with open_asgi_client(app) as in_process:
             yield in_process
     else:
-        async with open_http_client(parameters.http) as client:
+        async with open_http_client(parameters.http, on_connected=reached.note) as client:
             yield client
 
 
@@ -396,6 +455,7 @@ async def open_streamable_http(
     *,
     transport: HttpTransport | None = None,
     clocks: Sequence[AnswerClock] = (),
+    names: Mapping[str, str] = NAME_SOURCES,
 ) -> AsyncGenerator[StreamableHttpChannel]:
     """Open a channel to a server at a URL, for as long as the block runs.
 
@@ -408,22 +468,24 @@ async def open_streamable_http(
         limits: `Limits.max_message_bytes` bounds a message in either direction.
         transport: Carries the requests instead of HTTP over the network.
         clocks: What stands still while a person must be asked before the server can be reached.
+        names: Which parameter of a method a header field repeats.
 
     Raises:
         McpError: ``transport="sse"`` was asked for and the server does not speak HTTP+SSE.
     """
     async with AsyncExitStack() as stack:
         is_network = transport is None and parameters.app is None
+        reached = Reached()
         if transport is None:
-            transport = await stack.enter_async_context(_open_transport(parameters))
+            transport = await stack.enter_async_context(_open_transport(parameters, reached))
         if parameters.auth is not None:
             target = parameters.target
             given = None if is_network else transport
-            server = ProtectedServer(target.shown, target, parameters.http, given)
+            server = ProtectedServer(target.shown, target, parameters.http, given, reached)
             auth = await stack.enter_async_context(parameters.auth.open(server))
             transport = AuthorizedTransport(transport, auth, target.address)
         nursery = await stack.enter_async_context(open_hidden_nursery())
-        channel = StreamableHttpChannel(parameters, limits, transport, clocks)
+        channel = StreamableHttpChannel(parameters, limits, transport, clocks, names)
         await nursery.start(channel._run)  # noqa: SLF001 - its owner
         try:
             if parameters.transport == "sse":

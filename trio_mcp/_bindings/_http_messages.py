@@ -9,15 +9,16 @@ What a session is, and in which order things are sent, is decided in `_http_sess
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, Self, TypeAlias, cast, final
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 import trio
 
-from .._channel import AnswerClock, Incoming, OriginGone, Outgoing, Received, TooLarge
+from .._channel import AnswerClock, Incoming, Origin, OriginGone, Outgoing, Received, TooLarge
 from .._codec import _json
 from .._codec._json import explain_cost, is_array, is_costlier, is_object, kind_of
 from .._codec._jsonrpc import (
@@ -45,21 +46,16 @@ from .._core._http1 import (
     version_of,
 )
 from .._core._http_rules import EVENT_STREAM, JSON, media_type_of
-from .._core._reconnect import MAX_RETRY, RestartPolicy
-from .._errors import (
-    TRANSPORT_FAILED,
-    ConnectionLost,
-    McpError,
-    RemoteProtocolError,
-    RequestError,
-)
+from .._core._reconnect import MAX_RETRY, Reconnect, RestartPolicy
+from .._errors import TRANSPORT_FAILED, ConnectionLost, McpError, RemoteProtocolError, RequestError
 from .._http._asgi import AsgiApplication, AsgiClient
-from .._http._auth import Auth, check_auth, error_for
-from .._http._client import send_following
+from .._http._auth import ELSEWHERE, Auth, check_auth, error_for, error_without_secrets, type_sent
+from .._http._client import ResponseRoom, send_following
 from .._http._messages import HttpRequest, HttpResponse, HttpTransport
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
 from .._limits import Limits, valid_count, valid_positive, valid_seconds
 from .._logs import Log
+from .._printable import excerpt, secrets_in, without_secrets
 from .._trio import LightParkingLot
 
 _log: Final = Log("trio_mcp.http")
@@ -162,7 +158,8 @@ class HttpServerParameters:
         stream_timeout: How long the first call of a legacy session waits for the server to open the stream for
             its own messages; and how long a server of HTTP+SSE may take to name its endpoint.
         notification_timeout: How long the server may take to accept a notification or an answer before it counts
-            as lost.
+            as lost. An answer is repeated until then, when its connection is lost or the server is busy; but not
+            when the server has cancelled its request, or the client has been left.
         max_resumptions: How often in a row resuming a broken stream may fail before its request fails.
         max_retry_delay: The longest wait before a stream is resumed that a server may ask for (``retry``).
         restart: Whether and how often to connect again when the stream of HTTP+SSE breaks, which is the only
@@ -196,12 +193,14 @@ class OutboundMessage:
     Attributes:
         message: What is sent.
         method: Its method; `None` for an answer or a batch.
-        params: Its parameters, decoded from the very bytes that are sent.
+        params: Its parameters, decoded from the very bytes that are sent. If one string is most of a large
+            message, it is empty here.
         asked: The ids of the requests in it: the only ones that its response may answer.
         unanswered: Those of them without an answer so far.
         scope: Around everything that is done for it.
         is_sent: Whether the server may have all of it.
         is_cancelled: Whether ``notifications/cancelled`` was sent for it.
+        session: The session in which it is sent, as far as that is decided.
         problem: What came in place of an answer, in words; `None` if nothing did.
         on_result: Called with the result of a single request before it is received; it may change it, and
             returns whether it did.
@@ -211,7 +210,8 @@ class OutboundMessage:
     """Nothing authenticates the server but its URL."""
 
     def __init__(self, message: Outgoing) -> None:
-        value: Any = _json.decode(message.data)
+        data = message.data
+        value: Any = _json.decode(data if len(data) < _json.LARGE else _json.without_middle(data))
         single: dict[str, Any] = value if is_object(value) else {}
         self.message: Final = message
         self.method: Final[str | None] = single.get("method")
@@ -221,8 +221,16 @@ class OutboundMessage:
         self.scope: Final = trio.CancelScope()
         self.is_sent = False
         self.is_cancelled = False
+        self.session: Origin | None = None
         self.problem: str | None = None
         self.on_result: Callable[[dict[str, Any]], bool] | None = None
+
+    def whole_params(self) -> dict[str, Any] | None:
+        """Return its parameters with the string that may be empty in `params`."""
+        if self.params is None or len(self.message.data) < _json.LARGE:
+            return self.params
+        params: dict[str, Any] = _json.decode(self.message.data)["params"]
+        return params
 
     @property
     def is_modern(self) -> bool:
@@ -254,72 +262,6 @@ class OutboundMessage:
         """Return the failure of its unanswered requests once the response has ended."""
         problem = "" if self.problem is None else f": {self.problem}"
         return RemoteProtocolError(f"the server ended the response without an answer{problem}")
-
-
-@final
-@attrs.define(eq=False)
-class ResponsePlace:
-    """What one response keeps of the room; nothing once its block is left.
-
-    Attributes:
-        size: How many bytes.
-    """
-
-    _room: ResponseRoom
-    size: int = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._room.change(self, 0)
-
-    async def hold(self, size: int) -> None:  # noqa: ASYNC910, ASYNC911 - as its docstring says
-        """Keep so many bytes. Waits, before more of the response is read, while all keep too much together.
-
-        The response that has begun first never waits, or all would. Does not checkpoint if there is room.
-        """
-        self._room.change(self, size)
-        while self._room.must_wait(self):
-            await self._room.changed.park()
-
-
-@final
-class ResponseRoom:
-    """Limits how much the responses that are being read keep together, in bytes.
-
-    Args:
-        max_bytes: From how much on all but the oldest of them wait.
-
-    Attributes:
-        changed: Woken when less is kept.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._taken = 0
-        self._holding: dict[ResponsePlace, None] = {}  # those that keep anything, oldest first
-        self.changed = LightParkingLot()
-
-    def place(self) -> ResponsePlace:
-        """Return a place for one response: a context manager around reading it."""
-        return ResponsePlace(self)
-
-    def change(self, place: ResponsePlace, size: int) -> None:
-        """Count so many bytes for a response instead of what was counted before."""
-        less = size < place.size
-        self._taken += size - place.size
-        place.size = size
-        if size:
-            self._holding[place] = None
-        else:
-            self._holding.pop(place, None)
-        if less:
-            self.changed.unpark_all()
-
-    def must_wait(self, place: ResponsePlace) -> bool:
-        """Whether a response should not be read on."""
-        return self._taken > self._max_bytes and place.size > 0 and next(iter(self._holding)) is not place
 
 
 LARGE: Final = 4096
@@ -366,7 +308,10 @@ class HttpInbox:
     Attributes:
         room: Limits what is kept of responses that are being read.
         unanswered: The requests without an answer, by id.
+        session: The origin of what comes on a stream that belongs to no request; `None` if there is no session.
         on_release: Called when the server lets a request go, to answer it later; see `Channel.call_on_release`.
+        sent: The header fields of the latest request: errors do not repeat what is secret in them.
+        take_answers: See `Channel.call_on_answers`.
     """
 
     def __init__(self, description: str, limits: Limits) -> None:
@@ -379,7 +324,10 @@ class HttpInbox:
         self._send, self._receive = trio.open_memory_channel[Received](0)
         self._lost: ConnectionLost | None = None
         self.unanswered: Final[dict[RequestId, OutboundMessage]] = {}
+        self.session: Origin | None = None
+        self.sent: Sequence[HeaderField] = ()
         self.on_release: Callable[[RequestId, float | None], object] = lambda _id, _retry_after: None
+        self.take_answers: Callable[[Sequence[Received]], int] = lambda _: 0
 
     async def receive(self) -> Sequence[Received]:
         """Wait for messages; see `Channel.receive`."""
@@ -439,6 +387,9 @@ class HttpInbox:
             problem = f"a message that is not JSON: {error}"
             await self._deliver_invalid(data, problem, outbound, answers_all=answers_all)
             return
+        if is_object(value) and is_object(value.get("error")):
+            value["error"] = error_without_secrets(value["error"], self.sent)
+            data = _json.encode(value)
         answered = _answered_ids(value)
         if outbound is not None and outbound.unanswered and outbound.unanswered.isdisjoint(answered):
             failure = self._failure_in(value, answered, outbound)
@@ -457,7 +408,7 @@ class HttpInbox:
             asked = self.unanswered.get(answered[0])
             if asked is not None and asked.on_result is not None and asked.on_result(result):
                 data = _json.encode(value)
-        await self._put(Incoming(data, outbound, value=value))
+        await self._put(Incoming(data, outbound or self.session, value=value))
         for id in answered:
             self._settle(id)
 
@@ -531,7 +482,7 @@ class HttpInbox:
                     outbound.problem = f"it answers {answered!r}, which was not asked with it"
                 await trio.lowlevel.checkpoint()
                 return
-            await self._put(TooLarge(event.size, event.head, event.tail, outbound))
+            await self._put(TooLarge(event.size, event.head, event.tail, outbound or self.session))
             if answered is not None:
                 self._settle(answered)
         elif event.data:
@@ -547,16 +498,15 @@ class HttpInbox:
                 await self._put(Incoming(encode_error(id, sent), outbound, error))
                 self._settle(id)
 
-    async def end(self, outbound: OutboundMessage) -> None:
-        """Report that nothing more comes with a message's response, so that requests in it are cancelled."""
-        await self._put(OriginGone(outbound))
+    async def end(self, origin: Origin) -> None:
+        """Report that a message's response, or a session, is over: requests of the server in it are cancelled."""
+        await self._put(OriginGone(origin))
 
     async def report(self, failure: McpError) -> None:
         """Deliver a failure that belongs to no request."""
         await self._put(Incoming(encode_error(None, RequestError(TRANSPORT_FAILED, str(failure))), None, failure))
 
-    @staticmethod
-    def _failure_in(value: Any, answered: list[RequestId], outbound: OutboundMessage) -> McpError | None:
+    def _failure_in(self, value: Any, answered: list[RequestId], outbound: OutboundMessage) -> McpError | None:
         """Return the failure of a message, if its response holds one; note every other problem.
 
         Args:
@@ -568,7 +518,9 @@ class HttpInbox:
             try:
                 message = parse_message(value)
             except InvalidMessage as error:
-                return RemoteProtocolError(f"the server answered with an invalid message: {error.reason}")
+                return RemoteProtocolError(
+                    f"{self._description} answered with an invalid message: {error.reason}"
+                )
             return message.error if isinstance(message, ErrorResponse) else None
         if answered:
             outbound.problem = f"it answers {answered[0]!r}, which was not asked with it"
@@ -597,6 +549,9 @@ class HttpInbox:
     async def _put(self, received: Received) -> None:
         # After `close` nothing is received any more, and all callers have been notified.
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            # A receiver that waits has nothing that came before.
+            if self._receive.statistics().tasks_waiting_receive and self.take_answers((received,)):
+                return
             try:
                 self._send.send_nowait(received)  # saves a turn of the event loop if the receiver waits
             except trio.WouldBlock:
@@ -625,6 +580,9 @@ class HttpInbox:
 
 ERROR_BYTES: Final = 64 * 1024
 """How much of the body of an HTTP error is read: an error of the protocol fits."""
+_JSON_BEGINS: Final = (b"{", b"[")
+"""What a message, or a batch of them, begins with."""
+
 LINGER_SECONDS: Final = 1.0
 """How long a stream may take to end after its answer, so that its connection can be used again."""
 
@@ -643,10 +601,16 @@ def is_event_stream(response: HttpResponse) -> bool:
 async def error_of(response: HttpResponse) -> RequestError:
     """Read an HTTP error: the error of the protocol in its body, else one made of the status and the body."""
     body = await response.read_excerpt(ERROR_BYTES)
-    request = response.request
-    authorized = any(name.lower() == b"authorization" for name, _ in request.headers)
-    where = request.target.address
-    return error_for(response.status, response.reason, response.headers, body, where, authorized=authorized)
+    sent = response.request
+    return error_for(
+        response.status,
+        response.reason,
+        response.headers,
+        body,
+        sent.target.shown,
+        fields=sent.headers,
+        has_auth=sent.has_auth,
+    )
 
 
 @final
@@ -661,6 +625,8 @@ class RemoteEndpoint:
         limits: `Limits.max_message_bytes` bounds each of them.
         transport: Carries the requests.
         clocks: What stands still while a person must be asked for a request that belongs to no call.
+        leaving: Set when the client is being left. It reads nothing more then, so it could not know whether an
+            answer that it sends again is still wanted.
     """
 
     target: HttpTarget
@@ -669,10 +635,11 @@ class RemoteEndpoint:
     limits: Limits
     transport: HttpTransport
     clocks: Sequence[AnswerClock] = ()
+    leaving: trio.Event = attrs.field(factory=trio.Event)
 
     @property
     def _description(self) -> str:
-        return f"the server at {self.target.address}"
+        return f"the server at {self.target.shown}"
 
     def new_reader(self) -> SseReader:
         """Return a reader for one stream of events."""
@@ -693,11 +660,7 @@ class RemoteEndpoint:
         )
 
     async def get(
-        self,
-        headers: Sequence[HeaderField] = (),
-        *,
-        last_event_id: str = "",
-        clocks: Sequence[AnswerClock] = (),
+        self, headers: Sequence[HeaderField] = (), *, last_event_id: str = "", clocks: Sequence[AnswerClock] = ()
     ) -> HttpResponse:
         """Open a stream of events. It stays open for long, so it does not wait for a connection of the pool."""
         fields = [*_GET_HEADERS, *headers]
@@ -721,15 +684,12 @@ class RemoteEndpoint:
     ) -> HttpResponse:
         own = await headers_from(self.parameters.headers)
         request = HttpRequest(
-            method=method,
-            target=self.target,
-            headers=(*own, *headers),
-            body=body,
-            on_sent=on_sent,
-            clocks=clocks,
+            method=method, target=self.target, headers=(*own, *headers), body=body, on_sent=on_sent, clocks=clocks
         )
         redirects = self.parameters.http.max_redirects
-        return await send_following(self.transport, request, urgent=urgent, max_redirects=redirects)
+        response = await send_following(self.transport, request, urgent=urgent, max_redirects=redirects)
+        self.inbox.sent = response.request.headers
+        return response
 
     async def take(self, response: HttpResponse, outbound: OutboundMessage, reader: SseReader) -> None:
         """Deliver the answers to a message, and what comes before them, from its response.
@@ -748,9 +708,17 @@ class RemoteEndpoint:
             return
         with self.inbox.room.place() as place:
             body = await response.read(self.limits.max_message_bytes, "max_message_bytes", hold=place.hold)
-            if not body.strip():
+            if not body or body.isspace():
                 raise RemoteProtocolError(
                     f"{self._description} answered a request with HTTP status {response.status} and no message"
+                )
+            if body[:1] not in _JSON_BEGINS and body.lstrip()[:1] not in _JSON_BEGINS:
+                begin = without_secrets(
+                    body[:ERROR_BYTES].decode("utf-8", "replace"), secrets_in(self.inbox.sent)
+                )
+                raise RemoteProtocolError(
+                    f"{self._description} answered with {type_sent(response.headers)} instead of a message: "
+                    f"{excerpt(begin.encode())}; {ELSEWHERE}"
                 )
             await self.inbox.deliver(body, outbound)
 
@@ -773,16 +741,33 @@ class RemoteEndpoint:
                     scope.deadline = min(scope.deadline, trio.current_time() + LINGER_SECONDS)
 
     async def notify(self, outbound: OutboundMessage, headers: Sequence[HeaderField]) -> None:
-        """Send a notification or an answer. A failure is logged and raises nothing."""
+        """Send a notification or an answer. A failure is logged and raises nothing.
+
+        The server waits for an answer, and ignores a second one. So if the connection is lost before, or the
+        server is busy, it is sent again until `HttpServerParameters.notification_timeout` has passed, or the
+        client is being left.
+        """
         what = outbound.method or "an answer"
         problem = f"not accepted within {self.parameters.notification_timeout:g} s (notification_timeout)"
+        reconnect = Reconnect(self.parameters.max_retry_delay)
         with trio.move_on_after(self.parameters.notification_timeout):
-            try:
-                async with await self.post(outbound, headers, urgent=True) as response:
-                    if 200 <= response.status < 300:
-                        await response.read_excerpt(ERROR_BYTES)
-                        return
-                    problem = str(await error_of(response))
-            except McpError as error:
-                problem = str(error)
+            may_help = True
+            while may_help:
+                may_help = outbound.method is None
+                try:
+                    async with await self.post(outbound, headers, urgent=True) as response:
+                        if 200 <= response.status < 300:
+                            await response.read_excerpt(ERROR_BYTES)
+                            return
+                        problem = str(await error_of(response))
+                        may_help = may_help and (response.status == 429 or response.status >= 500)
+                except ConnectionLost as error:
+                    problem = str(error)
+                except McpError as error:
+                    problem, may_help = str(error), False
+                if may_help:
+                    delay = reconnect.next_delay(None, failed=True, chance=random.random())  # noqa: S311
+                    with trio.move_on_after(delay):
+                        await self.leaving.wait()
+                    may_help = not self.leaving.is_set()
         _log.warning("%s could not be sent to %s: %s", what, self._description, problem)

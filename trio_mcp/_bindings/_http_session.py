@@ -30,6 +30,10 @@ from ._http_messages import OutboundMessage, RemoteEndpoint, error_of, is_event_
 _log: Final = Log("trio_mcp.http")
 
 
+_NO_SSE: Final = frozenset({200, 400, 404, 405, 406})
+"""What a GET is answered with where there is no HTTP+SSE."""
+
+
 async def _not_events(response: HttpResponse) -> McpError:
     """Return the error for a GET that did not open a stream of events."""
     if response.status >= 300:
@@ -41,6 +45,9 @@ async def _not_events(response: HttpResponse) -> McpError:
 class HttpSession:
     """A session that `initialize` has begun. A server may do without an id; the rest is the same.
 
+    It is the origin of what comes on the server's own stream. What belongs to it is said in it and in no other: a
+    server counts its ids from the start in each session.
+
     Args:
         endpoint: The server's URL.
 
@@ -49,11 +56,14 @@ class HttpSession:
         listening: Set once that stream is open, or the server has none.
     """
 
+    principal = None
+    """Nothing authenticates the server but its URL."""
+
     def __init__(self, endpoint: RemoteEndpoint) -> None:
         self._endpoint = endpoint
         self._id: str | None = None
         self._version: str | None = None
-        self._is_lost = False
+        self._lost = trio.Event()
         self._has_streams = False
         self.listening_scope: Final = trio.CancelScope()
         self.listening: Final = trio.Event()
@@ -93,14 +103,14 @@ class HttpSession:
             SessionLost: The server does not know the session any more; nothing was done.
             RequestError: The response is an error.
             RemoteProtocolError: The response cannot be used.
-            ConnectionLost: The response broke off and cannot be resumed.
+            ConnectionLost: The response broke off and cannot be resumed, or the session was lost after that.
         """
         reader = self._endpoint.new_reader()
         broken: ConnectionLost | None = None
         try:
             async with await self._endpoint.post(outbound, self.headers) as response:
                 if response.status == 404:
-                    raise await self._lost(response)
+                    raise await self._refused(response)
                 await self._endpoint.take(response, outbound, reader)
         except ConnectionLost as error:
             if not reader.last_event_id:
@@ -131,10 +141,24 @@ class HttpSession:
             finally:
                 self.listening.set()
 
-    def replace(self) -> None:
-        """Stop listening: another session has begun. Requests under way in this one go on."""
-        self._is_lost = True
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server does not know it any more, or another one has begun."""
+        return self._lost.is_set()
+
+    async def lose(self) -> None:
+        """End what needs the session: its questions, and requests whose response is to be taken up again.
+
+        Requests whose response is open go on.
+        """
+        self._lost.set()
+        if self._has_streams:
+            await self._endpoint.inbox.end(self)
+
+    async def replace(self) -> None:
+        """Stop listening: another session has begun."""
         self.listening_scope.cancel(reason="there is another session")
+        await self.lose()
 
     async def _resume(
         self, outbound: OutboundMessage | None, reader: SseReader, broken: ConnectionLost | None
@@ -147,7 +171,8 @@ class HttpSession:
             broken: Why it ended, if not in an orderly way.
 
         Raises:
-            McpError: The server refuses it, or it failed too often in a row.
+            ConnectionLost: It failed too often in a row, or the session was lost.
+            McpError: The server refuses it.
         """
         reconnect = Reconnect(self._endpoint.parameters.max_retry_delay)
         last_event_id, retry = reader.last_event_id, reader.retry
@@ -155,10 +180,19 @@ class HttpSession:
         while outbound is None or outbound.unanswered:
             if pause:
                 failed = broken is not None
-                await trio.sleep(reconnect.next_delay(retry, failed=failed, chance=random.random()))  # noqa: S311
-                if outbound is not None and reconnect.failures > self._endpoint.parameters.max_resumptions:
-                    assert broken is not None
-                    raise broken
+                delay = reconnect.next_delay(retry, failed=failed, chance=random.random())  # noqa: S311
+                if outbound is None:
+                    await trio.sleep(delay)
+                else:
+                    with trio.move_on_after(delay):
+                        await self._lost.wait()
+                    if self.is_lost:
+                        await self._endpoint.inbox.end(outbound)
+                        # The request was accepted: unlike `SessionLost`, this does not allow to send it again.
+                        raise ConnectionLost("the session ended before the request was answered") from broken
+                    if reconnect.failures > self._endpoint.parameters.max_resumptions:
+                        assert broken is not None
+                        raise broken
             pause = True
             reader = self._endpoint.new_reader()
             opened_at = trio.current_time()
@@ -186,29 +220,28 @@ class HttpSession:
         # Some servers without a stream for their own messages answer 404 instead of 405, which says nothing about
         # the session. A server that gives events ids has promised that they can be had by GET.
         if response.status == 404 and (self._has_streams or outbound is not None):
-            error = await self._lost(response)
+            error = await self._refused(response)
             if outbound is None or not isinstance(error, SessionLost):
                 raise error
-            # The request was accepted: unlike `SessionLost`, this error does not allow to send it again.
-            raise RemoteProtocolError("the session ended before the request was answered")
+            return ConnectionLost(str(error))
         refusal = await _not_events(response)
         if response.status == 429 or response.status >= 500:
             return ConnectionLost(str(refusal))
         raise refusal
 
-    async def _lost(self, response: HttpResponse) -> RequestError:
+    async def _refused(self, response: HttpResponse) -> RequestError:
         """Return the error for a 404: in a session with an id, that it is lost."""
         error = await error_of(response)
         if self._id is None:
             return error
-        self._is_lost = True
+        await self.lose()
         body = error.body if isinstance(error, HttpStatusError) else error.message
         return SessionLost(404, "the server does not know the session any more", body=body)
 
     @property
     def can_be_ended(self) -> bool:
         """Whether there is a session to end on the server."""
-        return self._id is not None and not self._is_lost
+        return self._id is not None and not self.is_lost
 
     async def end(self) -> None:
         """End the session on the server. A failure is logged."""
@@ -278,6 +311,11 @@ class HttpSseStream:
                 async with await self._stream.get(clocks=(self._clock,)) as response:
                     if not is_event_stream(response):
                         self._failure = await _not_events(response)
+                        if self._stream.parameters.transport == "sse" and response.status in _NO_SSE:
+                            self._failure = RemoteProtocolError(
+                                f"{self._stream.target.shown} serves no HTTP+SSE, "
+                                f'which era="sse" asks for (leave it out): {self._failure}'
+                            )
                     else:
                         await self._read(response)
             except McpError as error:
@@ -334,13 +372,15 @@ class HttpSseStream:
 
         The cancellation of a request that the server has not accepted waits for that, at most half of
         `Limits.goodbye_timeout`: it goes over another connection, and must not be the first to arrive. The other
-        half is for sending it.
+        half is for sending it; if the answer has come meanwhile, there is nothing to cancel.
         """
         assert self._endpoint is not None
-        accepted = None if outbound.cancelled_id is None else self._posting.get(outbound.cancelled_id)
-        if accepted is not None:
+        id = outbound.cancelled_id
+        if id is not None and (accepted := self._posting.get(id)) is not None:
             with trio.move_on_after(self._stream.limits.goodbye_timeout / 2):
                 await accepted.wait()
+            if id not in self._stream.inbox.unanswered:
+                return
         await self._endpoint.notify(outbound, ())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 import attrs
@@ -12,6 +12,11 @@ from .._channel import Channel, Incoming, Outgoing, Received
 from .._errors import ConnectionLost
 
 
+def _take_nothing(messages: Sequence[Received]) -> int:
+    del messages
+    return 0
+
+
 @final
 class _Direction:
     """One direction, with at most one task at each end. Messages wait in the sending task until received.
@@ -19,9 +24,18 @@ class _Direction:
     Trio's memory channel without a buffer does the same for any number of tasks, at three times the cost.
     """
 
-    __slots__ = ("_delivered", "_receiver", "_receiver_is_open", "_sender", "_sender_is_open", "_waiting")
+    __slots__ = (
+        "_delivered",
+        "_receiver",
+        "_receiver_is_open",
+        "_sender",
+        "_sender_is_open",
+        "_waiting",
+        "take",
+    )
 
     def __init__(self) -> None:
+        self.take: Callable[[Sequence[Received]], int] = _take_nothing  # see `Channel.call_on_answers`
         self._sender_is_open = True
         self._receiver_is_open = True
         self._sender: trio.lowlevel.Task | None = None
@@ -30,7 +44,7 @@ class _Direction:
         self._delivered: Sequence[Received] | None = None  # what the receiver was woken with
 
     def send_nowait(self, messages: Sequence[Received]) -> None:
-        """Hand messages to the task that waits for them.
+        """Hand messages to the task that waits for them, or to `take`.
 
         Raises:
             trio.WouldBlock: No task waits.
@@ -42,6 +56,11 @@ class _Direction:
         receiver = self._receiver
         if receiver is None:
             raise trio.WouldBlock
+        taken = self.take(messages)
+        if taken:
+            if taken == len(messages):
+                return
+            messages = messages[taken:]
         self._delivered, self._receiver = messages, None
         trio.lowlevel.reschedule(receiver)
 
@@ -131,14 +150,10 @@ class MemoryChannel(Channel):
     Nothing is buffered: `send` returns when the other end has received.
     """
 
+    transport = "memory"
     _description: str
     _outgoing: _Direction
     _incoming: _Direction
-
-    @property
-    def description(self) -> str:
-        """The other end, for errors and logs."""
-        return self._description
 
     async def receive(self) -> Sequence[Received]:
         """Wait for messages; see `Channel.receive`."""
@@ -158,6 +173,10 @@ class MemoryChannel(Channel):
         except trio.BrokenResourceError as error:
             raise ConnectionLost(f"{self._description} has closed the connection") from error
         return True
+
+    def call_on_answers(self, take: Callable[[Sequence[Received]], int]) -> None:
+        """Have answers taken where they come; see `Channel.call_on_answers`."""
+        self._incoming.take = take
 
     async def aclose(self) -> None:
         """Close both directions. What was received is kept; what waits to be received is lost."""

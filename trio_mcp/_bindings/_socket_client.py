@@ -21,18 +21,16 @@ import trio
 
 from .._channel import Received
 from .._core._framing import OversizedLine
-from .._core._reconnect import RestartPolicy, as_policy, check_policy
+from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
 from .._http._target import bracketed, check_host_length, parse_target, shown_url
-from .._limits import Limits, check_whole
-from .._printable import shown
-from .._trio import reason_of
+from .._limits import Limits, check_port
+from .._printable import reason_of, shown, without_tls
 from ._stream import StreamChannel
 
 SCHEMES: Final = frozenset({"tcp", "tls", "unix"})
 """The schemes of URLs that name a socket."""
 
-MAX_PORT: Final = 65_535
 
 FIRST_BYTES: Final = 200
 """How much an error shows of what a server has sent that speaks another protocol."""
@@ -50,8 +48,7 @@ def _check_host(_instance: object, _attribute: attrs.Attribute[Any], value: obje
 
 
 def _check_port(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
-    if check_whole("port", value) > MAX_PORT:
-        raise ValueError(f"port must be 1 to {MAX_PORT}, not {value!r}")
+    check_port(value)
 
 
 def _check_tls(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
@@ -93,9 +90,7 @@ class TcpServerParameters:
     host: str = attrs.field(validator=_check_host)
     port: int = attrs.field(validator=_check_port)
     tls: bool | ssl.SSLContext = attrs.field(default=False, kw_only=True, validator=_check_tls)
-    restart: RestartPolicy | None = attrs.field(
-        default=None, kw_only=True, converter=as_policy, validator=check_policy
-    )
+    restart: RestartPolicy | None = attrs.field(default=None, kw_only=True, converter=as_policy)
 
     @property
     def url(self) -> str:
@@ -118,9 +113,7 @@ class UnixServerParameters:
     """
 
     path: str = attrs.field(converter=_path, validator=_check_path)
-    restart: RestartPolicy | None = attrs.field(
-        default=None, kw_only=True, converter=as_policy, validator=check_policy
-    )
+    restart: RestartPolicy | None = attrs.field(default=None, kw_only=True, converter=as_policy)
 
     @property
     def url(self) -> str:
@@ -197,12 +190,14 @@ async def open_socket(parameters: SocketServerParameters, limits: Limits) -> Asy
     except trio.BrokenResourceError as error:
         cause = error.__cause__ or error
         problem = getattr(cause, "reason", None) or str(cause) or type(cause).__name__
+        problem += without_tls(problem, "tcp")
         if isinstance(cause, ssl.SSLCertVerificationError):
             problem = f"{problem}: {cause.verify_message}"
         raise ConnectionLost(f"could not connect to {url}: TLS failed: {problem}") from error
     channel = _SocketChannel(
         stream, stream, max_message_bytes=limits.max_message_bytes, description=f"the server at {url}"
     )
+    channel.transport = url.partition(":")[0]
     try:
         yield channel
     finally:

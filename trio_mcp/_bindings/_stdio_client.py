@@ -12,6 +12,7 @@ import inspect
 import io
 import logging
 import os
+import re
 import signal
 import sys
 from collections import deque
@@ -26,11 +27,11 @@ import trio
 
 from .._channel import Outgoing, Received
 from .._core._framing import OversizedLine
-from .._core._reconnect import RestartPolicy, as_policy, check_policy
+from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
 from .._limits import Limits
 from .._logs import Log
-from .._printable import printable
+from .._printable import excerpt, printable
 from .._trio import open_hidden_nursery, unread_bytes
 from ._stream import StreamChannel
 
@@ -137,30 +138,6 @@ def _check_text(name: str, value: object) -> None:
         raise ValueError(f"{name} has characters that cannot be passed to a process") from None
 
 
-def _check_command(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
-    _check_text("command", value)
-    if not value:
-        raise ValueError("command must not be empty")
-
-
-def _check_args(_instance: object, _attribute: attrs.Attribute[Any], value: Sequence[object]) -> None:
-    for index, argument in enumerate(value):
-        _check_text(f"args[{index}]", argument)
-
-
-def _check_env(_instance: object, _attribute: attrs.Attribute[Any], value: Mapping[object, object]) -> None:
-    for name, text in value.items():
-        _check_text("a name in env", name)
-        if not name or "=" in str(name):
-            raise ValueError(f"a name in env must not be empty or contain '=', as {name!r} does")
-        _check_text(f"env[{name!r}]", text)
-
-
-def _check_cwd(_instance: object, _attribute: attrs.Attribute[Any], value: str | os.PathLike[str] | None) -> None:
-    if value is not None:
-        _check_text("cwd", os.fspath(value) if isinstance(value, os.PathLike) else value)
-
-
 @final
 @attrs.frozen
 class StdioServerParameters:
@@ -181,9 +158,12 @@ class StdioServerParameters:
         cwd: The directory it starts in; this program's if `None`.
         stderr: Where its standard error goes: a file, a path that is appended to, a callable that gets each
             line, a `logging.Logger` that gets each line at level INFO, made printable, or `None` for this
-            program's standard error, where its escape sequences work as if it had been started in a shell.
+            program's standard error, where its escape sequences work as if it had been started in a shell. For
+            several servers, a logger for each says whose line it is.
         restart: When a server that died is started again: never, or by a policy, or ``True`` for the policy with
-            its defaults. Requests that it had not answered fail; later ones wait until it is started.
+            its defaults. Requests that it had not answered fail; later ones wait until it is started. In
+            `open_clients` they fail at once (`ServerUnavailable`) until the server is ready again, so that one
+            broken server does not hold up a program that has others; `ClientGroup.wait_ready` waits.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -192,24 +172,31 @@ class StdioServerParameters:
     Spec: 2026-07-28, basic/transports/stdio.
     """
 
-    command: str = attrs.field(validator=_check_command)
-    args: tuple[str, ...] = attrs.field(default=(), converter=_arguments, validator=_check_args)
+    command: str
+    args: tuple[str, ...] = attrs.field(default=(), converter=_arguments)
+    # A mapping has no hash.
     env: Mapping[str, str] = attrs.field(
-        default=None,
-        kw_only=True,
-        converter=_variables,
-        validator=_check_env,
-        repr=_names_only,
-        hash=False,  # a mapping has none
+        default=None, kw_only=True, converter=_variables, repr=_names_only, hash=False
     )
     inherit_env: bool = attrs.field(default=False, kw_only=True)
-    cwd: str | os.PathLike[str] | None = attrs.field(default=None, kw_only=True, validator=_check_cwd)
-    stderr: StderrSink = attrs.field(
-        default=None, kw_only=True, validator=lambda _instance, _attribute, value: check_sink(value)
-    )
-    restart: RestartPolicy | None = attrs.field(
-        default=None, kw_only=True, converter=as_policy, validator=check_policy
-    )
+    cwd: str | os.PathLike[str] | None = attrs.field(default=None, kw_only=True)
+    stderr: StderrSink = attrs.field(default=None, kw_only=True)
+    restart: RestartPolicy | None = attrs.field(default=None, kw_only=True, converter=as_policy)
+
+    def __attrs_post_init__(self) -> None:
+        _check_text("command", self.command)
+        if not self.command:
+            raise ValueError("command must not be empty")
+        for index, argument in enumerate(self.args):
+            _check_text(f"args[{index}]", argument)
+        for name, text in self.env.items():
+            _check_text("a name in env", name)
+            if not name or "=" in name:
+                raise ValueError(f"a name in env must not be empty or contain '=', as {name!r} does")
+            _check_text(f"env[{name!r}]", text)
+        if self.cwd is not None:
+            _check_text("cwd", os.fspath(self.cwd) if isinstance(self.cwd, os.PathLike) else self.cwd)
+        check_sink(self.stderr)
 
     def environment(self) -> dict[str, str]:
         """Return the environment the process gets, as this program's is now."""
@@ -272,10 +259,12 @@ class Sink:
     Attributes:
         take: Takes the next pieces of text.
         may_block: Whether it must be called in a thread: a file may be a pipe without a reader.
+        is_ours: Whether it is this program's standard error.
     """
 
     take: Callable[[Sequence[str]], object]
     may_block: bool = False
+    is_ours: bool = False
 
 
 @asynccontextmanager
@@ -293,7 +282,7 @@ async def open_sink(sink: StderrSink) -> AsyncGenerator[Sink]:
     elif sink is None and sys.stderr is None:
         yield Sink(lambda _pieces: None)  # a program without a console has no standard error
     elif sink is None or isinstance(sink, SupportsWrite):
-        yield Sink(_writing_to(sys.stderr if sink is None else sink), may_block=True)
+        yield Sink(_writing_to(sys.stderr if sink is None else sink), may_block=True, is_ours=sink is None)
     elif callable(sink):
         yield Sink(_calling(sink))
     else:
@@ -381,6 +370,11 @@ class StderrReader:
     def tail(self) -> tuple[str, ...]:
         """The last lines, oldest first, each cut at `KEPT_LINE_LENGTH`."""
         return tuple(self._tail)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether all of it went to this program's standard error."""
+        return self._sink.is_ours and not self.dropped_pieces
 
     async def run(self) -> None:
         """Read until the end of the pipe, then close it."""
@@ -524,7 +518,10 @@ class ServerProcess:
     def connection_lost(self) -> ConnectionLost:
         """Return the error for requests it did not answer: how it ended, and the end of its standard error."""
         return ConnectionLost(
-            f"{self.description} {_fate(self.exit_status)}", exit_status=self.exit_status, stderr=self.stderr_tail
+            f"{self.description} {_fate(self.exit_status)}",
+            exit_status=self.exit_status,
+            stderr=self.stderr_tail,
+            is_stderr_shown=self._stderr.is_shown,
         )
 
     async def aclose(self) -> None:
@@ -631,8 +628,14 @@ async def _start(parameters: StdioServerParameters) -> ProcessTree:
             cause = f"its directory {str(parameters.cwd)!r} cannot be used: {cause}"
         elif isinstance(error, FileNotFoundError):
             cause = "command not found"
+            if not parameters.args and " " in parameters.command:
+                program, *arguments = parameters.command.split()
+                cause += f"; did you mean StdioServerParameters({program!r}, {arguments})?"
         raise ConnectionLost(f"could not start the stdio server {parameters.command!r}: {cause}") from error
 
+
+_LISTENING: Final = re.compile(r"\bhttps?://(?:localhost|127\.|0\.0\.0\.0|\[::)")
+"""What a server logs that listens at a port of this machine, in place of its standard input."""
 
 FATE_SECONDS: Final = 1.0
 """How long a server that has closed its output may take to exit, so that errors can say how it ended."""
@@ -646,6 +649,8 @@ class StdioServerChannel(StreamChannel):
     standard error. A descendant that keeps the pipe open does not delay that, unless it goes on writing.
     """
 
+    transport = "stdio"
+
     def __init__(self, process: ServerProcess, limits: Limits) -> None:
         super().__init__(
             process.stdout,
@@ -657,6 +662,7 @@ class StdioServerChannel(StreamChannel):
         self._has_exited = False
         self._has_sent = False
         self._has_written = False
+        self._printed: str | None = None  # the first line of its output that was no message
         self._receiving = trio.CancelScope()
         process.on_exit = self._exited
 
@@ -671,8 +677,46 @@ class StdioServerChannel(StreamChannel):
         except (trio.EndOfChannel, ConnectionLost) as error:
             lost = await self._fate("closed its output")  # noqa: ASYNC120 - a cancellation wins
             raise lost from self._unread(lost) or error
-        lost = self._process.connection_lost()
+        lost = self._lost()
         raise lost from self._unread(lost)
+
+    def explain_unusable(self, data: bytes, problem: str) -> str:
+        """Return what to log about a line of standard output that is no message; see `Channel`."""
+        del problem  # the line shows it
+        line = excerpt(data)
+        self._printed = self._printed or line
+        return (
+            f"{self.description} printed to standard output, where only messages may be: {line}; "
+            "let it print to standard error"
+        )
+
+    def explain_silence(self) -> str:
+        """Return what a server that has written nothing may be instead; see `Channel`."""
+        if self._has_written:
+            return ""
+        listening = next((line for line in reversed(self._process.stderr_tail) if _LISTENING.search(line)), None)
+        quoted = "" if listening is None else f" Its standard error says: {excerpt(listening.encode())}"
+        return f"it has written nothing to standard output (does it serve stdio?{quoted}); "
+
+    def _lost(self, deed: str | None = None) -> ConnectionLost:
+        """Return the error for requests it did not answer.
+
+        Args:
+            deed: What it has done, if it has not exited.
+        """
+        lost = self._process.connection_lost()
+        printed = (
+            ""
+            if self._printed is None
+            else f"; it had printed to standard output, where only messages may be: {self._printed}"
+        )
+        reason = lost.reason if deed is None else f"{self.description} {deed} and has not exited"
+        return ConnectionLost(
+            reason + printed,
+            exit_status=lost.exit_status,
+            stderr=lost.stderr,
+            is_stderr_shown=lost.is_stderr_shown,
+        )
 
     def _unread(self, lost: ConnectionLost) -> RemoteProtocolError | None:
         """Return an error if the process has ended without having read or written anything.
@@ -715,10 +759,7 @@ class StdioServerChannel(StreamChannel):
         """Return the error for a closed stream: how the process ended, after a short wait for that."""
         with trio.move_on_after(FATE_SECONDS):
             await self._process.wait_exit()
-        lost = self._process.connection_lost()
-        if lost.exit_status is not None:
-            return lost
-        return ConnectionLost(f"{self._process.description} {deed} and has not exited", stderr=lost.stderr)
+        return self._lost(deed if self._process.exit_status is None else None)
 
 
 @asynccontextmanager

@@ -50,6 +50,7 @@ async def open_stdio_channel(limits: Limits) -> AsyncGenerator[StreamChannel]:
             max_message_bytes=limits.max_message_bytes,
             description="the client at standard input and output",
         )
+        channel.transport = "stdio"
         try:
             yield channel
         finally:

@@ -19,13 +19,17 @@ from .._codec import _json
 from .._core._framing import LineReader, OversizedLine
 from .._errors import ConnectionLost
 from .._limits import Limits
-from .._trio import ByteWriter, LightParkingLot, Read, open_hidden_nursery, reader_of
+from .._trio import READ_BYTES, ByteWriter, LightParkingLot, Read, behind, open_hidden_nursery, reader_of
 
 READS_AT_ONCE: Final = 16
-"""How often more is read without giving other tasks a turn, while each read finds a full pipe."""
+"""How many times as much is read at once behind what has filled a pipe."""
 
 LINES_AT_ONCE: Final = 1024
 """So many lines in one read are not the message that more is read for: a megabyte may have half a million."""
+
+
+_LAST_BYTES: Final = 1024
+"""How much of a large message is written together with its newline."""
 
 
 class StreamChannel(Channel):
@@ -50,18 +54,13 @@ class StreamChannel(Channel):
     ) -> None:
         self._receive_stream = receive_stream
         self._send_stream = send_stream
-        self._read: Read = reader_of(receive_stream, reads_at_once=READS_AT_ONCE, reads_on=_has_few_lines)
+        self._read: Read = reader_of(receive_stream, reads_at_once=READS_AT_ONCE, reads_on=has_few_lines)
         self._writer = ByteWriter(send_stream)
         self._description = description
         self._lines = LineReader(max_message_bytes)
         self._at_end = False
-        self._rest: memoryview | None = None  # of what `send_nowait` has begun to write
+        self._rest: Sequence[memoryview] = ()  # of what `send_nowait` has begun to write
         self._ahead: _Ahead | None = None  # what was read before `receive` was called
-
-    @property
-    def description(self) -> str:
-        """The other end, for errors and logs."""
-        return self._description
 
     async def receive(self) -> Sequence[Received]:
         """Wait for messages; see `Channel.receive`."""
@@ -73,6 +72,7 @@ class StreamChannel(Channel):
             # No checkpoint from here to the return: what was read is returned.
             self._at_end = not data
             lines = self._lines.feed(data) if data else _whole(self._lines.finish())
+            del data  # an error that ends the connection refers to this frame, until garbage is collected
             received = self._received(lines)
             if received:
                 return received
@@ -108,17 +108,17 @@ class StreamChannel(Channel):
         self._ahead = None
         return await self._read()
 
-    async def send(self, messages: Sequence[Outgoing]) -> None:
+    async def send(self, messages: Sequence[Outgoing]) -> None:  # noqa: ASYNC910 - something is sent in any case
         """Write messages; see `Channel.send`. Cancelled, it may have written half of one."""
-        rest, self._rest = self._rest, None
+        rest, self._rest = self._rest, ()
         try:
-            if rest is not None:
-                await self._send_all(rest)
-                if not messages:
-                    return
-            data = _framed(messages)
-            self._writer.widen_for(data)
-            await self._send_all(data)
+            for part in rest:
+                await self._send_all(part)
+            if messages or not rest:
+                parts = _framed(messages)
+                self._writer.widen_for(parts[0])
+                for framed in parts:
+                    await self._send_all(framed)
         except trio.BrokenResourceError as error:
             raise ConnectionLost(f"writing to {self._description} failed: {_cause(error)}") from error
 
@@ -128,20 +128,20 @@ class StreamChannel(Channel):
 
     def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
         """Write messages, as far as the stream takes them now; see `Channel.send_nowait`."""
-        if self._rest is not None or not self._writer.can_write_now:
+        if self._rest or not self._writer.can_write_now:
             raise trio.WouldBlock
-        data = _framed(messages)
-        self._writer.widen_for(data)
+        parts = _framed(messages)
+        self._writer.widen_for(parts[0])
         try:
-            written = self._writer.write_nowait(data)
+            written = self._writer.write_nowait(*parts)
         except trio.BrokenResourceError as error:
             raise ConnectionLost(f"writing to {self._description} failed: {_cause(error)}") from error
-        if written == len(data):
+        if written == len(parts[0]) and len(parts) == 1:
             return True
         if not written:
             raise trio.WouldBlock
-        self._rest = memoryview(data)[written:]
-        return False
+        self._rest = behind(parts, written)
+        return not self._rest
 
     async def aclose(self) -> None:
         """Close both streams, writing first; cancelled, they are closed all the same."""
@@ -199,16 +199,29 @@ class _Ahead:
         return None
 
 
-def _has_few_lines(data: bytes) -> bool:
-    return data.count(b"\n") < LINES_AT_ONCE
+def has_few_lines(data: bytes) -> bool:
+    """Whether bytes look like a part of a long message, behind which more may be read at once."""
+    place = -1  # counting all would take fifteen times as long where there are none
+    for _ in range(LINES_AT_ONCE):
+        place = data.find(b"\n", place + 1)
+        if place < 0:
+            return True
+    return False
 
 
-def _framed(messages: Sequence[Outgoing]) -> bytes:
+def _framed(messages: Sequence[Outgoing]) -> Sequence[bytes | memoryview]:
+    """Return messages as lines: in one part, or two if it is a large message, which is not copied.
+
+    The newline belongs to a part with more than itself: nobody should be woken for it alone.
+    """
     if len(messages) == 1:
-        return messages[0].data + b"\n"
+        data = messages[0].data
+        if len(data) <= READ_BYTES:
+            return (data + b"\n",)
+        return memoryview(data)[:-_LAST_BYTES], data[-_LAST_BYTES:] + b"\n"
     lines = [message.data for message in messages]
     lines.append(b"")
-    return b"\n".join(lines)
+    return (b"\n".join(lines),)
 
 
 def _cause(error: BaseException) -> str:

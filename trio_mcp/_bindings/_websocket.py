@@ -25,13 +25,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias, cast, final
 
+import attrs
 import trio
 import trio_websocket
 from trio_websocket import ConnectionClosed, WebSocketConnection
 from wsproto.frame_protocol import FrameProtocol
 from wsproto.utilities import ProtocolError as WebSocketProtocolError
 
+from .._audit import audit
 from .._channel import Channel, Incoming, Origin, Outgoing, Received
+from .._codec import _json
 from .._core._frames import (
     ABNORMAL,
     INVALID_DATA,
@@ -46,8 +49,10 @@ from .._core._frames import (
 )
 from .._core._http1 import HeaderField
 from .._errors import ConnectionLost, McpError, RemoteProtocolError
+from .._http._auth import error_without_secrets
 from .._limits import Limits
 from .._logs import Log
+from .._printable import secrets_in, without_secrets
 from .._trio import LightParkingLot, open_hidden_nursery, shield_started
 from ._guarded_stream import ENDLESS, READ_BYTES, GuardedStream, HandshakeReader, Patience, Wire
 
@@ -142,6 +147,7 @@ _UNBOUNDED: Final = 1 << 62
 _GOODBYE: Final = FrameRefused(NORMAL, "")
 
 
+@attrs.define(eq=False, repr=False)
 class WebSocketEnd(Channel):
     """What every channel over a WebSocket does: messages wait to be received, and its end is always a loss.
 
@@ -154,32 +160,24 @@ class WebSocketEnd(Channel):
         goodbye: The close code and the reason with which this side closes it.
         origin_of: Returns the origin of a message that is about to be received.
         on_kept: Called with how many more bytes are kept of messages that were not received, or fewer.
+
+    Attributes:
+        sent: The fields of the handshake. Where the peer quotes what is secret in them, it is masked.
     """
 
-    def __init__(
-        self,
-        limits: Limits,
-        description: str,
-        goodbye: FrameRefused,
-        origin_of: Callable[[bytes], Origin | None],
-        on_kept: Callable[[int], object],
-    ) -> None:
-        self._limits = limits
-        self._description = description
-        self._goodbye = goodbye
-        self._origin_of = origin_of
-        self._on_kept = on_kept
-        self._queue: deque[bytes] = deque()
-        self._waiting = 0  # bytes in the queue
-        self._kept = 0  # what `on_kept` was called with
-        self._changed = LightParkingLot()
-        self._why: ConnectionLost | None = None  # the connection has ended
-        self._is_closed = False
-
-    @property
-    def description(self) -> str:
-        """The other end, for errors and logs."""
-        return self._description
+    transport = "websocket"
+    sent: Sequence[HeaderField] = attrs.field(default=(), init=False)
+    _limits: Limits
+    _description: str
+    _goodbye: FrameRefused = _GOODBYE
+    _origin_of: Callable[[bytes], Origin | None] = lambda _: None
+    _on_kept: Callable[[int], object] = lambda _: None
+    _queue: deque[bytes] = attrs.field(factory=deque[bytes], init=False)
+    _waiting: int = attrs.field(default=0, init=False)  # bytes in the queue
+    _kept: int = attrs.field(default=0, init=False)  # what `on_kept` was called with
+    _changed: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _why: ConnectionLost | None = attrs.field(default=None, init=False)  # the connection has ended
+    _is_closed: bool = attrs.field(default=False, init=False)
 
     # Receiving.
 
@@ -238,12 +236,14 @@ class WebSocketEnd(Channel):
     # Its end.
 
     def lose(self, reason: str, code: int = TRY_AGAIN_LATER) -> None:
-        """Close the connection, and fail what waits for it. Never waits."""
+        """Close the connection, drop what was not received yet, and fail what waits for it. Never waits."""
         self._refuse(FrameRefused(code, reason))
+        self._drop_queue()
 
     def _refuse(self, why: FrameRefused) -> None:
         if self._why is None and not self._is_closed:
             self._goodbye = why
+            audit("connection", why.reason, transport=self.transport, client=self._description)
         self._end(f"the WebSocket to {self._description} was closed with {shown_close(why.code, why.reason)}")
 
     def _end(self, reason: str) -> None:
@@ -258,6 +258,7 @@ class WebSocketEnd(Channel):
         if code == ABNORMAL:
             self._end(f"{self._description} is gone: the connection ended without a closing handshake")
         else:
+            reason = None if reason is None else without_secrets(reason, secrets_in(self.sent))
             self._end(f"{self._description} closed the WebSocket with {shown_close(code, reason)}")
 
     def _lost(self) -> ConnectionLost:
@@ -270,55 +271,46 @@ class WebSocketEnd(Channel):
     def _was_closed(self) -> trio.ClosedResourceError:
         return trio.ClosedResourceError(f"the WebSocket to {self._description} was closed")
 
-    def _keep_nothing(self) -> None:
+    def _drop_queue(self) -> None:
         self._queue.clear()
         self._waiting = 0
+        self._note_kept()
+
+    def _keep_nothing(self) -> None:
+        self._drop_queue()
         if self._kept:
             kept, self._kept = self._kept, 0
             self._on_kept(-kept)
 
 
 @final
+@attrs.define(eq=False, repr=False, kw_only=True)
 class WebSocketChannel(WebSocketEnd):
     """The channel over one WebSocket whose frames are read and written here. Made by `open_websocket_channel`.
 
     Args:
         wire: The bytes.
-        limits: As for `WebSocketEnd`.
-        description: As for `WebSocketEnd`.
         ping_interval: How often a ping is sent, in seconds; ``math.inf`` for never.
         ping_timeout: How long the peer may be silent after a ping before the connection is lost, in seconds.
         patience: How long the peer may take to send messages.
-        goodbye: As for `WebSocketEnd`.
-        origin_of: As for `WebSocketEnd`.
-        on_kept: As for `WebSocketEnd`.
+        Others: As for `WebSocketEnd`.
     """
 
-    def __init__(
-        self,
-        wire: Wire,
-        limits: Limits,
-        description: str,
-        *,
-        ping_interval: float,
-        ping_timeout: float,
-        patience: Patience = ENDLESS,
-        goodbye: FrameRefused = _GOODBYE,
-        origin_of: Callable[[bytes], Origin | None] = lambda _: None,
-        on_kept: Callable[[int], object] = lambda _: None,
-    ) -> None:
-        super().__init__(limits, description, goodbye, origin_of, on_kept)
-        self._wire = wire
-        self._ping_interval = ping_interval
-        self._ping_timeout = ping_timeout
-        guard = FrameGuard(limits.max_message_bytes)
-        self._stream = GuardedStream(wire, guard, self._refuse, self._note_kept, patience)
-        self._taken = 0  # messages that the library has delivered
-        self._is_invalid = False  # one of them was no text: what follows is not looked at
-        self._connection: WebSocketConnection | None = None
-        self._scope = trio.CancelScope()
-        self._must_close = trio.Event()
-        self._has_ended = trio.Event()
+    _wire: Wire = attrs.field(alias="wire")
+    _ping_interval: float = attrs.field(alias="ping_interval")
+    _ping_timeout: float = attrs.field(alias="ping_timeout")
+    _patience: Patience = attrs.field(alias="patience", default=ENDLESS)
+    _stream: GuardedStream = attrs.field(init=False)
+    _taken: int = attrs.field(default=0, init=False)  # messages that the library has delivered
+    _last: float = attrs.field(default=math.inf, init=False)  # the message behind which none is looked at
+    _connection: WebSocketConnection | None = attrs.field(default=None, init=False)
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _must_close: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _has_ended: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        guard = FrameGuard(self._limits.max_message_bytes)
+        self._stream = GuardedStream(self._wire, guard, self._refuse, self._note_read, self._patience)
 
     # Receiving.
 
@@ -337,6 +329,20 @@ class WebSocketChannel(WebSocketEnd):
     def _go_on(self) -> None:
         self._stream.go_on()
 
+    def _note_read(self) -> None:
+        if self._must_close.is_set():
+            self._drop_begun()
+        self._note_kept()
+
+    def _drop_begun(self) -> None:
+        """Drop what has come of a message that will not be received.
+
+        The library keeps it until the peer has closed the connection, or must have; an account of bytes, to
+        which it has been given back, would lend it once more meanwhile.
+        """
+        if self._connection is not None:
+            self._connection._message_parts.clear()  # noqa: SLF001 - it has no other way
+
     async def _take(self, connection: WebSocketConnection) -> None:
         """Take messages from the library as they come, until there are none any more."""
         await trio.lowlevel.checkpoint()
@@ -349,9 +355,9 @@ class WebSocketChannel(WebSocketEnd):
             assert isinstance(data, bytes)  # the guard has made it binary
             if not is_utf8(data):
                 self._refuse(FrameRefused(INVALID_DATA, "a message must be UTF-8"))
-                self._is_invalid = True
-            if not self._is_invalid:
-                self._put(data)
+                self._last = min(self._last, self._taken - 1)
+            if self._taken <= self._last:
+                self._put(_without_secrets(data, self.sent) if self.sent else data)
             if self._is_full:
                 self._stream.pause()
 
@@ -483,6 +489,8 @@ class WebSocketChannel(WebSocketEnd):
     def _refuse(self, why: FrameRefused) -> None:
         super()._refuse(why)
         self._must_close.set()
+        self._last = min(self._last, self._stream.guard.messages)
+        self._drop_begun()
 
     async def _close(self, connection: WebSocketConnection) -> None:
         """Wait until this side has a reason to close, and then do the closing handshake."""
@@ -520,6 +528,19 @@ class WebSocketChannel(WebSocketEnd):
             self._wire.cut()
             self._scope.cancel(reason="the channel was closed")
             self._keep_nothing()
+
+
+def _without_secrets(data: bytes, sent: Sequence[HeaderField]) -> bytes:
+    """Return a message, if it is an error without what it quotes of the handshake."""
+    if b'"error"' not in data:
+        return data
+    try:
+        value: object = _json.decode(data)
+    except (ValueError, RecursionError):
+        return data
+    if not _json.is_object(value) or not _json.is_object(value.get("error")):
+        return data
+    return _json.encode({**value, "error": error_without_secrets(value["error"], sent)})
 
 
 @asynccontextmanager

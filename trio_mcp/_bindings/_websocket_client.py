@@ -8,20 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 import attrs
 import trio
 
 from .._channel import AnswerClock, Channel
 from .._core._frames import check_answer
-from .._core._http1 import Headers, check_lines, fastest_fields
+from .._core._http1 import HeaderField, Headers, check_lines, fastest_fields
 from .._core._reconnect import RestartPolicy
 from .._errors import ConnectionLost, HttpStatusError, RemoteProtocolError, RequestError
 from .._http._auth import (
     Auth,
     AuthRequest,
     ProtectedServer,
+    Reached,
     answer_of,
     check_auth,
     error_for,
@@ -32,7 +33,7 @@ from .._http._auth import (
 from .._http._messages import ResponseHead, ResponseReader
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
 from .._limits import Limits, valid_positive
-from .._trio import Read, reader_of
+from .._trio import Read, plain_stream, reader_of
 from ._http_messages import HeaderSource, check_headers, headers_from
 
 SCHEMES: Final = ("ws", "wss", "ws+unix")
@@ -53,7 +54,7 @@ def _target(url: str) -> HttpTarget:
     scheme, mark, rest = url.partition("://")
     if not mark or scheme.lower() not in SCHEMES:
         raise ValueError(f"the scheme of a WebSocket's URL must be {', '.join(SCHEMES)}: {shown_url(url)!r}")
-    return parse_target(f"http{scheme.lower()[2:]}://{rest}", given=url)
+    return attrs.evolve(parse_target(f"http{scheme.lower()[2:]}://{rest}", given=url), is_websocket=True)
 
 
 def _check_url(_instance: object, _attribute: object, value: Any) -> None:
@@ -100,8 +101,7 @@ class WebSocketServerParameters:
     @property
     def description(self) -> str:
         """The server, without the query of its URL."""
-        address, path = self.target.address, self.target.path.partition("?")[0]
-        return f"the server at ws{address.removeprefix('http')}{path}"
+        return f"the server at {self.target.named}{self.target.path.partition('?')[0]}"
 
 
 @final
@@ -140,9 +140,7 @@ class StreamWire:
                 await self._stream.send_eof()
 
     def cut(self) -> None:
-        plain: object = self._stream
-        while isinstance(plain, trio.SSLStream):
-            plain = cast("trio.SSLStream[trio.abc.Stream]", plain).transport_stream
+        plain = plain_stream(self._stream)
         if isinstance(plain, trio.SocketStream):
             plain.socket.close()
 
@@ -156,19 +154,22 @@ class HandshakeAnswer:
     Args:
         description: The server, for errors.
         max_head_bytes: The largest head.
-        authorized: Whether the handshake was authorized, for errors.
+        has_auth: Whether an `Auth` was to authorize the handshake.
 
     Attributes:
+        sent: The header fields of the handshake, which no error repeats.
         refused: The head of the refusal, if it was refused.
     """
 
-    def __init__(self, description: str, max_head_bytes: int, *, authorized: bool = False) -> None:
+    def __init__(self, description: str, max_head_bytes: int, *, has_auth: bool = False) -> None:
         self._description = description
         self._max_head_bytes = max_head_bytes
-        self._authorized = authorized
+        self._has_auth = has_auth
+        self.sent: Sequence[HeaderField] = ()
         self.refused: ResponseHead | None = None
         self._key: str | None = None
         self._head = bytearray()
+        self._searched = 0  # bytes of it in which it does not end
         self._refusal: ResponseReader | None = None
         self._body = b""
 
@@ -191,10 +192,10 @@ class HandshakeAnswer:
             if not data:
                 raise ConnectionLost(f"{self._description} closed the connection in the handshake")
             if _SWITCHING.match(self._head):
-                size = self._head.find(_END_OF_HEAD) + len(_END_OF_HEAD)
-                is_whole = size >= len(_END_OF_HEAD)
-                if not is_whole:
-                    size = len(self._head)
+                end = self._head.find(_END_OF_HEAD, max(0, self._searched - len(_END_OF_HEAD)))
+                is_whole = end >= 0
+                size = end + len(_END_OF_HEAD) if is_whole else len(self._head)
+                self._searched = size
                 if size > self._max_head_bytes:
                     limit = f"{self._max_head_bytes} bytes (max_head_bytes)"
                     raise RemoteProtocolError(f"{self._description} answered with a head of more than {limit}")
@@ -233,10 +234,11 @@ class HandshakeAnswer:
             head.headers,
             self._body[:BODY_BYTES],
             self._description,
-            authorized=self._authorized,
+            fields=self.sent,
+            has_auth=self._has_auth,
             what=what,
         )
-        if isinstance(error, HttpStatusError):
+        if isinstance(error, HttpStatusError) or error.message.startswith(self._description):
             return error
         # Perhaps no WebSocket is served there: what it misses is about HTTP then, and alone would mislead.
         status = f"{head.status} {head.reason}".rstrip()
@@ -266,20 +268,21 @@ async def open_websocket(
     target = parameters.target
     async with AsyncExitStack() as stack:
         auth: Auth | None = None
+        reached = Reached()
         if parameters.auth is not None:
-            server = ProtectedServer(target.shown, target, parameters.http)
+            server = ProtectedServer(target.shown, target, parameters.http, None, reached)
             auth = await stack.enter_async_context(parameters.auth.open(server))
-        asked = AuthRequest("GET", target.shown, b"", clocks=clocks)
+        asked = AuthRequest("GET", target.documented_url, b"", clocks=clocks)
         channel: Channel | None = None
         sent: Mapping[str, str] = {}
         while channel is None:
             sent = {} if auth is None else await headers_of(auth, asked)
             answer = HandshakeAnswer(
-                parameters.description, parameters.http.max_head_bytes, authorized=bool(sent)
+                parameters.description, parameters.http.max_head_bytes, has_auth=auth is not None
             )
             refusal: RequestError | None = None
             try:
-                channel = await stack.enter_async_context(_open_once(parameters, limits, sent, answer))
+                channel = await stack.enter_async_context(_open_once(parameters, limits, sent, answer, reached))
             except RequestError as error:
                 refusal = error
             if refusal is not None:
@@ -295,26 +298,33 @@ async def open_websocket(
 
 @asynccontextmanager
 async def _open_once(
-    parameters: WebSocketServerParameters, limits: Limits, more: Mapping[str, str], answer: HandshakeAnswer
+    parameters: WebSocketServerParameters,
+    limits: Limits,
+    more: Mapping[str, str],
+    answer: HandshakeAnswer,
+    reached: Reached,
 ) -> AsyncGenerator[Channel]:
     # Not above: clients of other servers start sooner without it.
-    from .._http._connection import open_stream
+    from .._http._connection import Dialer
     from . import _guarded_stream, _websocket
 
-    target, http = parameters.target, parameters.http
+    target = parameters.target
     names = {name.lower().encode() for name in more}
     headers = [field for field in await headers_from(parameters.headers) if field[0].lower() not in names]
     headers += fields_of(more)
-    stream = await open_stream(target, http, http.ssl_context, fastest_fields(), tunnels=True)
+    answer.sent = headers
+    dialer = Dialer(parameters.http, fastest_fields(), on_connected=reached.note)
+    stream = await dialer.open_stream(target, tunnels=True)
     wire = StreamWire(stream)
     try:
         channel = _websocket.WebSocketChannel(
-            wire,
             limits,
             parameters.description,
+            wire=wire,
             ping_interval=parameters.ping_interval,
             ping_timeout=parameters.ping_timeout,
         )
+        channel.sent = headers
 
         async def connect(nursery: trio.Nursery, guarded: _guarded_stream.GuardedStream) -> Any:
             return await _websocket.propose(nursery, guarded, target.authority, target.path, headers, answer)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
 from .._codec._json import is_array, is_object
-from ._layout import parameters_of, resolved, shown_line, type_name
+from ._layout import DEEPEST, parameters_of, resolved, shown_line, type_name
 from ._parser import Exit, Failure
 
 _TYPE_OF: Final[Mapping[type, str]] = {
@@ -112,7 +112,7 @@ def _object_in(schema: object, root: Mapping[str, Any]) -> object:
     return here
 
 
-def _read(key: str, texts: Sequence[str], schema: object, root: Mapping[str, Any]) -> Any:
+def _read(key: str, texts: Sequence[str], schema: object, root: Mapping[str, Any], depth: int = 0) -> Any:
     types = types_of(schema, root)
     items = _items_of(schema, root)
     if len(texts) > 1:
@@ -127,9 +127,10 @@ def _read(key: str, texts: Sequence[str], schema: object, root: Mapping[str, Any
         return value
     if not types or "string" in types:
         return text
-    if "array" in types and not is_array(value):
-        return [_read(key, [text], items, root)]
-    raise Failure(Exit.USAGE, f"{key}: expected {shown_line(type_name(schema, root))}, not {text!r}")
+    if "array" in types and not is_array(value) and depth < DEEPEST:  # its items may be arrays like itself
+        return [_read(key, [text], items, root, depth + 1)]
+    wanted = "true or false" if types == frozenset({"boolean"}) else shown_line(type_name(schema, root))
+    raise Failure(Exit.USAGE, f"{key}: expected {wanted}, not {text!r}")
 
 
 def _json(text: str) -> Any:

@@ -13,6 +13,7 @@ import attrs
 from .._bindings._stdio_client import StdioServerParameters
 from .._client._open import Target
 from .._core._reconnect import RestartPolicy
+from .._http._target import shown_url
 from .._proxy._proxy import Proxy
 from .._server._lifetimes import Shutdown
 from .._server._serve import run_until_signal
@@ -20,7 +21,7 @@ from .._server._server import serve_stdio
 from ._console import Console
 from ._frames import open_frame_log
 from ._login import with_login
-from ._parser import Exit, Failure, Options, check_standard_streams
+from ._parser import MAX_PORT, Exit, Failure, Options, check_standard_streams
 from ._targets import ServedFile, target_of
 
 STDIO: Final = "stdio"
@@ -41,7 +42,7 @@ def bridge(options: Options) -> int:
     """Serve a proxy until its client goes or a signal ends it. Returns the exit status.
 
     Raises:
-        Failure: The listener or the target stands for nothing, or cannot be listened on.
+        Failure: The listener or the target stands for nothing, or the address cannot be listened on.
         SystemExit: See `run_until_signal`.
     """
     serve = _listener(options)
@@ -52,7 +53,7 @@ def bridge(options: Options) -> int:
     try:
         run_until_signal(partial(_serve, options, serve))
     except (OSError, RuntimeError) as error:  # Trio raises the latter where there are no Unix sockets
-        raise Failure(Exit.UNREACHABLE, f"{options.listener} cannot be listened on: {error}") from None
+        raise Failure(Exit.FAILED, str(error)) from None
     return Exit.DONE
 
 
@@ -92,9 +93,14 @@ def _listener(options: Options) -> Serve:
         return serve_stdio
     try:
         parts = urlsplit(name)
-        port = parts.port
     except ValueError:
         raise _no_listener(name) from None
+    try:
+        port = parts.port
+    except ValueError:
+        raise Failure(
+            Exit.USAGE, f"the port of FROM must be a number from 0 to {MAX_PORT}: {shown_url(name)}"
+        ) from None
     if "://" not in name or parts.query or parts.fragment or "@" in parts.netloc:
         raise _no_listener(name)
     if parts.scheme == "unix" and not parts.netloc and parts.path:

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import trio
 
-from .._absent import ABSENT
+from .. import types
 from .._client._client import Client
 from .._codec._json import is_object
 from .._codec._jsonrpc import to_wire
@@ -22,20 +22,11 @@ from .._core._changes import (
     ResourcesListChanged,
     ResourceUpdated,
     Resynced,
+    TaskUpdated,
     ToolsListChanged,
 )
 from .._core._output_schemas import RESULT_MEMBER
 from .._revisions import Revision
-from ..types import (
-    AudioContent,
-    BlobResourceContents,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-)
 from ._arguments import read_arguments, read_object, split_pairs
 from ._console import Console
 from ._layout import shown_line
@@ -62,7 +53,7 @@ async def call(client: Client, options: Options, console: Console) -> int:
     elif result.is_error:
         why = "\n".join(_shown_content(result.content))
         console.quote("the tool has failed: ", why or "it does not say why")
-    elif result.structured_content is not ABSENT:
+    elif result.has_structured_content:
         await console.say_json(_unwrapped(result.structured_content, client.revision))
     else:
         await console.say(*_shown_content(result.content))
@@ -98,20 +89,20 @@ def _read_all(descriptor: int) -> bytes:
     return b"".join(pieces)
 
 
-def _shown_content(content: Sequence[ContentBlock]) -> Iterator[str]:
+def _shown_content(content: Sequence[types.ContentBlock]) -> Iterator[str]:
     for block in content:
         match block:
-            case TextContent(text=text):
+            case types.TextContent(text=text):
                 yield text
-            case ImageContent(data=data, mime_type=kind):
+            case types.ImageContent(data=data, mime_type=kind):
                 yield f"[image: {kind}, {_size(data)}]"
-            case AudioContent(data=data, mime_type=kind):
+            case types.AudioContent(data=data, mime_type=kind):
                 yield f"[audio: {kind}, {_size(data)}]"
-            case EmbeddedResource(resource=TextResourceContents(text=text)):
+            case types.EmbeddedResource(resource=types.TextResourceContents(text=text)):
                 yield text
-            case EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=data, mime_type=kind)):
+            case types.EmbeddedResource(resource=types.BlobResourceContents(uri=uri, blob=data, mime_type=kind)):
                 yield f"[{uri}: {kind or 'bytes'}, {_size(data)}]"
-            case ResourceLink(uri=uri, name=name):
+            case types.ResourceLink(uri=uri, name=name):
                 yield f"[{name}: {uri}]"
             case _:
                 yield f"[{block.type}]"
@@ -132,7 +123,7 @@ async def read(client: Client, options: Options, console: Console) -> int:
         await console.say_json(to_wire(result, client.revision), is_raw=options.raw)
     else:
         for contents in result.contents:
-            if isinstance(contents, TextResourceContents):
+            if isinstance(contents, types.TextResourceContents):
                 await console.say(contents.text.removesuffix("\n"))
             else:
                 size = _size(contents.blob)
@@ -142,8 +133,8 @@ async def read(client: Client, options: Options, console: Console) -> int:
     return Exit.DONE
 
 
-def _bytes_of(contents: TextResourceContents | BlobResourceContents) -> bytes:
-    if isinstance(contents, TextResourceContents):
+def _bytes_of(contents: types.TextResourceContents | types.BlobResourceContents) -> bytes:
+    if isinstance(contents, types.TextResourceContents):
         return contents.text.encode(errors="replace")
     try:
         return base64.b64decode(contents.blob, validate=True)
@@ -250,5 +241,7 @@ def _told(event: Change) -> tuple[str, dict[str, str]]:
             return "the list of resources has changed", {"changed": "resources"}
         case ResourceUpdated(uri=uri):
             return f"{shown_line(uri)} has changed", {"changed": "resource", "uri": uri}
+        case TaskUpdated(id=id):
+            return f"task {shown_line(id)} has changed", {"changed": "task", "id": id}
         case Resynced(reason=reason):
             return f"anything may have changed: {shown_line(reason)}", {"changed": "all", "reason": reason}

@@ -38,11 +38,17 @@ def places(config: str | None) -> tuple[Path, ...]:
 
 def user_place() -> Path:
     """Return the file for all directories: ``~/.config/mcp/mcp.json``, or where the system keeps such files."""
-    if sys.platform == "win32":
-        base = os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming"
-    else:
-        base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "mcp" / "mcp.json"
+    # On macOS, too, where programs without windows use the same folder as elsewhere.
+    return settings_folder("linux" if sys.platform == "darwin" else sys.platform) / "mcp" / "mcp.json"
+
+
+def settings_folder(platform: str = sys.platform) -> Path:
+    """Return where programs with windows keep their settings on a system."""
+    if platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    if platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -58,7 +64,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise Failure(Exit.USAGE, f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:  # no UTF-8, or no JSON
+    except (ValueError, RecursionError) as error:  # no UTF-8, or no JSON
         raise Failure(Exit.USAGE, f"{path} is not JSON: {error}") from None
     if not is_object(value):
         raise Failure(Exit.USAGE, f"{path} must hold a JSON object")

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias, cast, final
 
 import trio
 
-from .._absent import ABSENT
 from .._client._client import Client
 from .._client._open import ClientOptions, Era, Target, open_client
 from .._errors import (
@@ -22,6 +21,7 @@ from .._errors import (
     ProtocolError,
     RequestError,
 )
+from .._limits import Limits
 from .._printable import printable
 from .._trio import open_hidden_nursery
 from ..types import LoggingLevel, LoggingMessageNotificationParams
@@ -79,11 +79,12 @@ async def _converse(name: str, options: Options) -> int:
     interruption = _Interruption()
     target, label = await target_of(options, stderr=console.quote_line)
     if options.auth or name == "login":
-        target = _login.with_login(target, label, options)
+        target = _login.with_login(target, label, options, console)
     with open_frame_log(console, is_wire=options.wire, record=options.record) as on_frame:
         client_options: ClientOptions = {
             "era": cast("Era", options.era),
             "on_frame": on_frame,
+            "log_level": None,  # `_ask_for_logs` does, for the commands that show them
             "on_log": partial(_show_log, console, _severity(options.log_level or LOG_LEVEL)),
             "on_elicit": Questioner(console, label),
             "elicit_modes": ("form", "url"),
@@ -124,6 +125,8 @@ async def _connected(
     """
     status: int | None = None
     is_connected = False
+    if timeout < math.inf:  # it alone limits connecting
+        client_options = {**client_options, "limits": Limits(connect_timeout=math.inf)}
     with trio.CancelScope(deadline=trio.current_time() + timeout) as whole:
         interruption.scopes.append(whole)
         try:
@@ -152,12 +155,16 @@ def _failure(error: Exception, label: str, *, is_connected: bool) -> Failure:
     match error:
         case ConnectionLost(reason=reason):  # the last of its standard error was printed as it came
             what = "the connection was lost" if is_connected else f"cannot connect to {label}"
-            return Failure(Exit.UNREACHABLE, f"{what}: {reason}")
+            # What is written in Python is not what is written here.
+            reason = reason.replace("pass limits=Limits(connect_timeout=...)", "--timeout SECONDS gives it more")
+            return Failure(Exit.UNREACHABLE, f"{what}: {reason.replace(' (connect_timeout)', '')}")
         case AuthorizationFailed():
             return Failure(Exit.FAILED, f"not logged in at {label}: {error}")
+        case AuthorizationRefused(was_authorized=True):
+            return Failure(Exit.UNREACHABLE, str(error))
         case AuthorizationRefused():
             sent = error.body if error.message == error.reason else error.message
-            said = shown_line(sent) or f"HTTP status {error.status}"
+            said = shown_line("" if sent.strip() == "{}" else sent) or f"HTTP status {error.status}"
             return Failure(Exit.UNREACHABLE, f"{label} wants a login (--auth), or a token (--header): {said}")
         case RequestError() if not is_connected:
             return Failure(Exit.UNREACHABLE, f"cannot connect to {label}: {error}")
@@ -169,7 +176,7 @@ def _failure(error: Exception, label: str, *, is_connected: bool) -> Failure:
 
 def _told(error: RequestError) -> str:
     """Return an error in words, with its data as JSON."""
-    if error.data is ABSENT or isinstance(error, HttpStatusError):
+    if error.data is None or isinstance(error, HttpStatusError):
         return str(error)
     try:
         data = json_text(error.data, indent=None)
@@ -221,7 +228,7 @@ def _severity(level: str) -> int:
 def _show_log(console: Console, least: int, message: LoggingMessageNotificationParams) -> None:
     if _severity(message.level) < least:  # a server may send more than it was asked for
         return
-    data: Any = "" if message.data is ABSENT else message.data
+    data: Any = "" if message.data is None else message.data
     text = data if isinstance(data, str) else json_text(data, indent=None)
     source = f" {shown_line(message.logger)}" if message.logger else ""
     console.quote(f"[{message.level}{source}] ", text)

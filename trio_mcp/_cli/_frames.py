@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TextIO, final
 
 import trio
 
+from .._peer._frame_record import frame_of, write_frame
 from ._console import Console
 from ._layout import shown_line
 from ._parser import Exit, Failure
@@ -41,15 +40,9 @@ class FrameLog:
         if self._file is not None:
             self._keep(self._file, direction, data)
 
-    def _keep(self, file: TextIO, direction: str, data: bytes) -> None:
+    def _keep(self, file: TextIO, direction: Literal["sent", "received"], data: bytes) -> None:
         try:
-            message: object = json.loads(data)
-        except (ValueError, RecursionError):
-            message = data.decode("utf-8", "backslashreplace")
-        line = {"time": datetime.now(UTC).isoformat(), "direction": direction, "message": message}
-        try:
-            file.write(json.dumps(line) + "\n")
-            file.flush()  # what was said until this program was killed is there
+            write_frame(file, frame_of(direction, data, self._begin))
         except (OSError, RecursionError) as error:
             self._file = None
             self._complain.note(f"trio-mcp: the messages are not recorded any more: {error}")

@@ -5,7 +5,6 @@ Plain functions over paths; nothing is read or written here.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from .._codec._json import is_array, is_object
 from .._http._target import shown_url
-from ._configured import user_place
+from ._configured import settings_folder, user_place
 
 HIDDEN: Final = "…"
 """What is shown in place of a secret."""
@@ -59,15 +58,6 @@ HOSTS: Final[Mapping[str, Host]] = MappingProxyType(
 """By the word for ``--to``. The last is no host but the file that this program reads itself."""
 
 
-def settings_folder(platform: str = sys.platform) -> Path:
-    """Return where programs with windows keep their settings on a system."""
-    if platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    if platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-
-
 def user_file(host: Host) -> Path:
     """Return a host's file for this user."""
     if host.base == "ours":
@@ -75,16 +65,19 @@ def user_file(host: Host) -> Path:
     return (settings_folder() if host.base == "settings" else Path.home()) / host.user
 
 
-def entry_for(host: Host, spec: str, env: Mapping[str, str]) -> dict[str, Any]:
+def entry_for(host: Host, spec: str, arguments: Sequence[str], env: Mapping[str, str]) -> dict[str, Any]:
     """Return what a host's configuration says of a server in a file: this interpreter runs it.
 
     Args:
         host: The host.
         spec: ``FILE[:object]``, with an absolute path: hosts start servers anywhere.
+        arguments: The command line of the file.
         env: Variables that the server gets; hosts pass on few of their own.
     """
     entry: dict[str, Any] = {"type": "stdio"} if host.has_type else {}
     entry |= {"command": sys.executable, "args": ["-P", "-m", "trio_mcp", "run", spec]}
+    if arguments:
+        entry["args"] += ["--", *arguments]
     if env:
         entry["env"] = dict(env)
     return entry

@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from .._codec._json import is_object
+from .._codec._json import is_array, is_object
 from ._configured import places, read_json, servers_in
 from ._console import Console, is_terminal
 from ._hosts import HOSTS, Host, entry_for, user_file, without_secrets
 from ._layout import columns, json_text
-from ._parser import Exit, Failure, Options
-from ._serving import load_server, split_file
+from ._parser import Exit, Failure, Options, pairs_of
+from ._serving import as_program, load_server, split_file
 
 _OF_URLS: Final = frozenset({"url", "httpUrl", "serverUrl", "headers", "type"})
 """Members of the entry of a server at a URL, which a server that is started cannot keep."""
@@ -37,15 +37,17 @@ def install(options: Options) -> int:
     console = Console()
     host = HOSTS[options.to]
     path = _place(options, host)
-    load_server(options.file)  # a host would only say that the server does not start
+    env = dict(pairs_of(options.env, "=", "--env must be NAME=VALUE"))
+    with as_program(options, env):
+        load_server(options.file)  # a host would only say that the server does not start
     file, name = split_file(options.file)
     spec = f"{file.resolve()}:{name}" if name is not None else str(file.resolve())
-    entry = entry_for(host, spec, _variables(options))
+    entry = entry_for(host, spec, options.file_arguments, env)
     name = options.name or file.stem
     before = _read(path)
     try:
         value: Any = json.loads(before) if before.strip() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         console.note(f"to be added to {host.member!r} in {path}:\n{json_text({name: entry})}")
         loss = "If it has comments, writing it would lose them; add this yourself"
         raise Failure(Exit.USAGE, f"{path} is not plain JSON: {error}. {loss}") from None
@@ -85,16 +87,6 @@ def _place(options: Options, host: Host) -> Path:
             raise Failure(Exit.USAGE, f"{host.title} has no configuration of a project")
         return Path(host.project).absolute()
     return user_file(host)
-
-
-def _variables(options: Options) -> dict[str, str]:
-    variables: dict[str, str] = {}
-    for pair in options.env or ():
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise Failure(Exit.USAGE, "--env must be NAME=VALUE")  # not quoted: it may be a secret
-        variables[name] = value
-    return variables
 
 
 def _read(path: Path) -> str:
@@ -209,7 +201,8 @@ def _in_words(entry: dict[str, Any]) -> str:
     words = [
         str(entry.get("command") or entry.get("url") or entry.get("httpUrl") or entry.get("serverUrl") or "?")
     ]
-    words += [str(argument) for argument in entry.get("args") or ()]
+    if is_array(entry.get("args")):
+        words += [str(argument) for argument in entry["args"]]
     for member in ("env", "headers"):
         if is_object(entry.get(member)) and entry[member]:
             words.append(f"({member}: {', '.join(entry[member])})")

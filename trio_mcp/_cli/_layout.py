@@ -10,6 +10,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from operator import length_hint
 from typing import Any, Final
 
 from .._codec._json import is_array, is_object
@@ -29,6 +31,9 @@ EXACT: Final = 2**53
 
 DEEPEST: Final = 12
 """How many levels of a schema are looked at when a type is described."""
+
+MAX_NAMED: Final = 500
+"""How many schemas are looked at for that: each may refer to all the others."""
 
 
 def shown_text(text: str) -> str:
@@ -64,7 +69,10 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
         value: Plain JSON.
         indent: How far each level is indented; `None` for a single line.
     """
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text = json.dumps(value, ensure_ascii=False, indent=indent)
+    except RecursionError:  # on several lines half as many levels can be written as can be read
+        text = json.dumps(value, ensure_ascii=False)
     if text.replace("\n", "").isprintable():
         return text
     # Outside of strings JSON has only printable ASCII and line feeds, so this changes no value.
@@ -73,11 +81,18 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
 
 def short_numbers(value: Any) -> Any:
     """Return plain JSON with 42 for 42.0: to people, and to JSON, they are the same number."""
+    try:
+        return _short_numbers(value)
+    except RecursionError:
+        return value
+
+
+def _short_numbers(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
         return int(value)
     if is_array(value):
-        return [short_numbers(each) for each in value]
-    return {key: short_numbers(each) for key, each in value.items()} if is_object(value) else value
+        return [_short_numbers(each) for each in value]
+    return {key: _short_numbers(each) for key, each in value.items()} if is_object(value) else value
 
 
 def number(value: float) -> str:
@@ -173,24 +188,31 @@ def resolved(schema: object, root: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def type_name(schema: object, root: Mapping[str, Any], depth: int = 0) -> str:
+def type_name(schema: object, root: Mapping[str, Any]) -> str:
     """Return what a schema admits, in a few words, such as ``array of integer``."""
-    here = resolved(schema, root)
-    if depth > DEEPEST:
+    return _type_name(schema, root, 0, iter(range(MAX_NAMED)))
+
+
+def _type_name(schema: object, root: Mapping[str, Any], depth: int, steps: Iterator[int]) -> str:
+    if next(steps, None) is None or depth > DEEPEST:
         return "…"
+    here = resolved(schema, root)
     if "const" in here:
         return json_text(here["const"], indent=None)
     if is_array(here.get("enum")):
         return " | ".join(json_text(value, indent=None) for value in here["enum"])
     for several in ("anyOf", "oneOf"):
         if is_array(here.get(several)):
-            names = (type_name(each, root, depth + 1) for each in here[several])
-            return " | ".join(dict.fromkeys(names))
+            alternatives = takewhile(lambda _: length_hint(steps), here[several])
+            return (
+                " | ".join(dict.fromkeys(_type_name(each, root, depth + 1, steps) for each in alternatives))
+                or "…"
+            )
     kinds: object = here.get("type")
     if is_array(kinds):
-        return " | ".join(str(kind) for kind in kinds)
+        return " | ".join(shown(kind, str) for kind in kinds)
     if kinds == "array" and "items" in here:
-        return f"array of {type_name(here['items'], root, depth + 1)}"
+        return f"array of {_type_name(here['items'], root, depth + 1, steps)}"
     if isinstance(kinds, str):
         return kinds
     return "object" if "properties" in here else "any"
@@ -204,7 +226,8 @@ def parameters_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def signature_of(name: str, schema: Mapping[str, Any]) -> str:
     """Return a tool's name and parameters; those with a question mark may be left out."""
-    required: Sequence[str] = schema["required"] if is_array(schema.get("required")) else ()
+    listed: Sequence[object] = schema["required"] if is_array(schema.get("required")) else ()
+    required = {each for each in listed if isinstance(each, str)}
     parameters = ", ".join(f"{key}{'' if key in required else '?'}" for key in parameters_of(schema))
     return f"{name}({parameters})"
 

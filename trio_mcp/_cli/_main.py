@@ -73,6 +73,10 @@ def _run(argv: Sequence[str]) -> int:
 
 def _command(name: str, options: Options) -> Callable[[Options], int]:
     """Import what runs a command, and return it."""
+    if name == "run" and options.workers is not None:
+        from ._working import run_workers
+
+        return run_workers
     if name == "run" and options.reload:
         from ._reloading import run_again_and_again
 
@@ -85,14 +89,21 @@ def _command(name: str, options: Options) -> Callable[[Options], int]:
         from ._bridging import bridge
 
         return bridge
+    if name == "bench":
+        if sys.platform == "win32":
+            raise Failure(Exit.USAGE, "measuring needs Linux or macOS")
+        else:  # noqa: RET506 - type checkers look at one of the two
+            from ._benching import bench
+
+            return bench
     if name in {"install", "config"}:
         from . import _installing
 
         return _installing.install if name == "install" else _installing.config
-    if name == "logout":
-        from ._login import log_out
+    if name in {"logout", "cimd"}:
+        from . import _login
 
-        return log_out
+        return _login.log_out if name == "logout" else _login.write_document
     from ._conversation import converse
 
     return lambda options: converse(name, options)

@@ -204,5 +204,6 @@ def _era(revision: Revision) -> str:
 
 def _capabilities(declared: Mapping[str, Any]) -> Iterator[str]:
     for name, detail in declared.items():
-        flags = ", ".join(key for key, value in detail.items() if value) if is_object(detail) else ""
+        is_all = name == "extensions"  # one without settings is declared, too
+        flags = ", ".join(key for key, value in detail.items() if value or is_all) if is_object(detail) else ""
         yield f"{name} ({flags})" if flags else name

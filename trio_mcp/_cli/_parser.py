@@ -11,7 +11,7 @@ import enum
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO, final
 
@@ -25,13 +25,14 @@ class Exit(enum.IntEnum):
 
     DONE = 0
     FAILED = 1
-    """The tool has failed, and its text says why; or the user was asked, and said no."""
+    """The tool has failed, and its text says why; the user was asked, and said no; or an address cannot be
+    listened on, which is the status of `Server.run`, too."""
     USAGE = 2
     """The command line, or a file that it names, is not as it must be. Nothing was sent."""
     PROTOCOL = 3
     """The server has answered with an error, or has broken the protocol."""
     UNREACHABLE = 4
-    """The server cannot be reached or started, the connection was lost, or an address cannot be listened on."""
+    """The server cannot be reached or started, or the connection was lost."""
     LATE = 5
     """The seconds of ``--timeout`` have passed."""
     BUG = 70
@@ -88,19 +89,44 @@ class Options(argparse.Namespace):
     count: int | None = None
     # run
     file: str = ""
+    file_arguments: Sequence[str] = ()
     transport: str = "stdio"
     host: str | None = None
     port: int | None = None
     path: str | None = None
     reload: bool = False
+    workers: int | None = None
     # bridge
     listener: str = ""
     allow_host: Sequence[str] | None = None
+    # login, cimd
+    no_browser: bool = False
+    device: bool = False
+    url: str = ""
+    redirect_uri: Sequence[str] | None = None
+    key: str | None = None
+    algorithm: str = "ES256"
+    check: bool = False
+    # bench
+    rounds: int | None = None
+    seconds: float | None = None
+    only: Sequence[str] | None = None
+    quick: bool = False
+    growth: float | None = None
+    client: bool = False
+    tool: str | None = None
+    slow: str | None = None
+    slow_arguments: str | None = None
+    flood: str | None = None
+    flood_arguments: str | None = None
     # install
     to: str = ""
     scope: str | None = None
     env: Sequence[str] | None = None
     yes: bool = False
+
+
+AFTER_DASHES: Final = "What follows -- is the command line of the file, which it finds in sys.argv."
 
 
 class Command(NamedTuple):
@@ -122,9 +148,10 @@ class Command(NamedTuple):
 WRITTEN_AT_ONCE: Final = 64 * 1024
 """How many bytes standard output is given at once."""
 
-MAX_PORT: Final = 65_535
 MAX_DIGITS: Final = 20
 """Numbers with as many digits are none that somebody means."""
+
+MAX_PORT: Final = 65_535
 
 KINDS: Final = ("tools", "resources", "templates", "prompts")
 TRANSPORTS: Final = ("stdio", "streamable-http", "sse", "websocket", "tcp", "unix")
@@ -153,13 +180,30 @@ FROM is where clients come in
   unix:///run/mcp.sock       the same, for those who may open the socket
 """
 
+MEASURED: Final = """\
+TARGET is one of
+  https://example.com/mcp    a server that is running: http, https, ws, wss, tcp, tls, unix
+  'npx some-server --flag'   a command that serves its standard input and output
+  'server --port 8000 @ http://127.0.0.1:8000/mcp'
+                             a command, and where what it starts can be reached
+  examples/calculator.py     a Python file with a server; FILE.py:object if it has several
+  calculator                 a name from an mcp.json
+  -- COMMAND ARGUMENT...     instead of TARGET, at the end
+  .benchmarks/.../record.json
+                             what an earlier run has kept: shown again; compared, if there are two
+Several are measured in turn, and compared with the first.
+
+With --client, a TARGET is the command of a client, in which {url} stands for the URL of a server to call, or
+{server} for the command that starts one over stdio.
+"""
+
 STATUSES: Final = """\
 exit status
   0  done
   1  the tool has failed, and said why
   2  the command line, or a file that it names, is not as it must be
   3  the server has answered with an error, or has broken the protocol
-  4  the server cannot be reached, or the connection was lost
+  4  the server cannot be reached, or the connection was lost; or it wants a login, or refuses a token
   5  the seconds of --timeout have passed
   70  an error of this program, or of the server that it runs; there is a traceback
   74  standard output is missing, or full; or a server over stdio has no standard input
@@ -211,6 +255,28 @@ def _add_listen(parser: argparse.ArgumentParser) -> None:
 
 def _add_login(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scope", metavar="SCOPES", help="what to ask for; default: what the server asks for")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument(
+        "--no-browser",
+        action="store_true",
+        help="print the page to open, at any machine, and read from the terminal the address at which it ends",
+    )
+    ways.add_argument("--device", action="store_true", help="print a code to enter at any machine (RFC 8628)")
+
+
+def _add_cimd(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="where the document is published; it becomes the client id")
+    parser.add_argument("--name", help="what people see where they log in; default: trio-mcp")
+    parser.add_argument(
+        "--redirect-uri",
+        action="append",
+        metavar="URI",
+        help="where answers to logins come to; may be repeated; default: this machine",
+    )
+    parser.add_argument("--key", metavar="FILE", help="the private key (PEM) that the client proves itself by")
+    parser.add_argument("--algorithm", help="how that signs; default: ES256")
+    parser.add_argument("--device", action="store_true", help="the client lets people log in by a code, too")
+    parser.add_argument("--check", action="store_true", help="see whether what is published there is in order")
 
 
 def _add_nothing(parser: argparse.ArgumentParser) -> None:
@@ -224,6 +290,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_port, metavar="PORT", help="the port; 0 for any that is free")
     parser.add_argument("--path", help="the path of the endpoint, or of the Unix socket")
     parser.add_argument("--reload", action="store_true", help="start again when a .py file beside it changes")
+    parser.add_argument("--workers", type=_count, metavar="N", help="serve HTTP in N processes behind one socket")
 
 
 def _add_bridge(parser: argparse.ArgumentParser) -> None:
@@ -251,13 +318,49 @@ def _add_install(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
+def _add_bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="TARGET", help="a server, or a record; see below")
+    parser.add_argument("--client", action="store_true", help="measure clients")
+    group = parser.add_argument_group("what is called")
+    group.add_argument("--tool", metavar="NAME", help="the tool; default: one that declares that it only reads")
+    group.add_argument(
+        "--arguments", dest="arguments_json", metavar="JSON", help="its arguments; default: made up"
+    )
+    group.add_argument("--slow", metavar="NAME", help="a tool that takes seconds, to be given up")
+    group.add_argument("--slow-arguments", metavar="JSON", help="its arguments")
+    group.add_argument("--flood", metavar="NAME", help="a tool that reports progress very often")
+    group.add_argument("--flood-arguments", metavar="JSON", help="its arguments")
+    group = parser.add_argument_group("how it is measured")
+    group.add_argument("--only", action="append", metavar="ROW", help="only these rows; may be repeated")
+    group.add_argument("--rounds", type=_count, metavar="N", help="how often everything is measured; default: 5")
+    group.add_argument("--seconds", type=_seconds, metavar="SECONDS", help="how long each time; default: 0.3")
+    group.add_argument(
+        "--growth", type=_seconds, metavar="SECONDS", help="how long memory is watched to grow; default: 30"
+    )
+    group.add_argument("--quick", action="store_true", help="only see whether everything can be measured")
+    group.add_argument("--output", metavar="FOLDER", help="where record and plots go; default: in .benchmarks")
+    group = parser.add_argument_group("options of the client")
+    group.add_argument(
+        "--timeout", type=_seconds, metavar="SECONDS", help="how long a server may say nothing; default: 20"
+    )
+    group.add_argument("--era", choices=(*ERAS, "both"), default="auto", help="what is spoken; default: auto")
+    group.add_argument(
+        "--header",
+        action="append",
+        metavar="'NAME: VALUE'",
+        help="a header field of HTTP, or of a WebSocket's handshake; may be repeated",
+    )
+    group.add_argument("--config", metavar="PATH", help="the mcp.json that has the name")
+
+
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
         "run": Command(
             "serve what a Python file offers",
             _add_run,
             has_target=False,
-            epilog="The object is the one Server in the file, else the one called server, mcp or app.",
+            epilog="The object is the one Server in the file, else the one called server, mcp or app.\n"
+            + AFTER_DASHES,
         ),
         "list": Command("list tools, resources, templates and prompts", _add_kind),
         "describe": Command("say what a tool does and takes", _add_tool),
@@ -268,12 +371,38 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "ping": Command("see whether a server answers", _add_nothing),
         "discover": Command("say what a server is and can do", _add_nothing),
         "bridge": Command("let clients come in at FROM, and reach the server TO", _add_bridge),
+        "bench": Command(
+            "measure servers, or clients, beside each other", _add_bench, has_target=False, epilog=MEASURED
+        ),
         "login": Command("log in at a server, for commands with --auth", _add_login),
         "logout": Command("forget a login, and revoke it", _add_nothing),
-        "install": Command("add a server to a host's configuration", _add_install, has_target=False),
+        "cimd": Command("print the document of a client whose id is a URL", _add_cimd, has_target=False),
+        "install": Command(
+            "add a server to a host's configuration", _add_install, has_target=False, epilog=AFTER_DASHES
+        ),
         "config": Command("list the servers that are configured, and where", _add_nothing, has_target=False),
     }
 )
+
+
+def pairs_of(texts: Iterable[str] | None, mark: str, problem: str) -> list[tuple[str, str]]:
+    """Return names and values that are written with a mark between them.
+
+    Args:
+        texts: The texts, as they were given.
+        mark: What is between the name and the value.
+        problem: The error for a text without it, or without a name. The text is not shown: it may be a secret.
+
+    Raises:
+        Failure: There is such a text.
+    """
+    pairs: list[tuple[str, str]] = []
+    for text in texts or ():
+        name, found, value = text.partition(mark)
+        if not found or not name.strip():
+            raise Failure(Exit.USAGE, problem)
+        pairs.append((name, value))
+    return pairs
 
 
 def _server_name(text: str) -> str:
@@ -408,7 +537,7 @@ def parser_for(name: str, *, is_target_given: bool = False) -> argparse.Argument
     if command.has_target and not is_target_given:
         parser.add_argument("target", metavar=what, help="the server; see below")
     command.add(parser)
-    if name not in {"call", "run", "bridge", "install", "ping", "login", "logout"}:
+    if name not in {"call", "run", "bridge", "bench", "install", "ping", "login", "logout", "cimd"}:
         parser.add_argument("--json", action="store_true", help="print JSON")
     if command.has_target:
         if name not in {"bridge", "ping", "login", "logout"}:
@@ -435,9 +564,7 @@ def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool, 
         help="a header field of HTTP, or of a WebSocket's handshake; may be repeated",
     )
     group.add_argument(
-        "--auth",
-        action="store_true",
-        help="log in, in the browser, if the server wants that; see login, logout",
+        "--auth", action="store_true", help="log in, in the browser, if the server wants that; see login, logout"
     )
     group.add_argument("--client-id", metavar="ID", help="the client id for that, from a registration by hand")
     group.add_argument("--issuer", metavar="URL", help="the authorization server that it is for")
@@ -475,9 +602,14 @@ def read_command_line(argv: Sequence[str]) -> tuple[str, Options]:
         parser.error(f"there is no command {name!r}" + (f"; did you mean {alike[0]!r}?" if alike else ""))
     words = list(argv[1:])
     command: list[str] | None = None
-    if COMMANDS[name].has_target and "--" in words:
+    of_file: list[str] = []
+    if (COMMANDS[name].has_target or name in {"bench", "run", "install"}) and "--" in words:
         at = words.index("--")
-        words, command = words[:at], words[at + 1 :]
+        words, after = words[:at], words[at + 1 :]
+        if name in {"run", "install"}:
+            of_file = after
+        else:
+            command = after
     parser = parser_for(name, is_target_given=command is not None)
     if command is not None and not command:
         parser.error("a command must follow --")
@@ -485,5 +617,5 @@ def read_command_line(argv: Sequence[str]) -> tuple[str, Options]:
         extra = [word for word in words[:1] if not word.startswith("-") and word not in KINDS]
         if extra:
             parser.error(f"the server is given twice: {extra[0]!r}, and after --")
-    options = parser.parse_intermixed_args(words, Options(server_command=command))
+    options = parser.parse_intermixed_args(words, Options(server_command=command, file_arguments=of_file))
     return name, options

@@ -36,7 +36,7 @@ def run_again_and_again(options: Options) -> int:
     limits = Limits()
     watchfiles.run_process(
         file.resolve().parent,
-        target=shlex.join(_command(options)),
+        target=shlex.join(command_of(options)),
         target_type="command",
         watch_filter=watchfiles.PythonFilter(),
         # Handlers are cancelled, and their cleanup and the lifespan's have this time.
@@ -45,12 +45,15 @@ def run_again_and_again(options: Options) -> int:
     return 130  # only a signal ends it
 
 
-def _command(options: Options) -> Sequence[str]:
+def command_of(options: Options) -> Sequence[str]:
+    """Return the command of ``run`` that serves what these options say, without --reload."""
     given = (
         ("--transport", options.transport),
         ("--host", options.host),
         ("--port", options.port),
         ("--path", options.path),
+        ("--workers", options.workers),
     )
     words = [word for option, value in given if value is not None for word in (option, str(value))]
-    return [sys.executable, "-P", "-m", "trio_mcp", "run", options.file, *words]
+    own = ["--", *options.file_arguments] if options.file_arguments else []
+    return [sys.executable, "-P", "-m", "trio_mcp", "run", options.file, *words, *own]

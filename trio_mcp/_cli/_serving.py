@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
+import os
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Final, TypeGuard
 
+from .._printable import kind_shown
+from .._server._serve import CannotListen
 from .._server._server import Server
 from ._layout import shown_line
 from ._parser import Exit, Failure, Options, check_standard_streams
@@ -27,26 +30,49 @@ def run(options: Options) -> int:
     Over stdio standard output belongs to the protocol, also while the file is being loaded.
 
     Raises:
-        Failure: There is no such file or no such server, or it cannot be served like this.
+        Failure: There is no such file or no such server, or its address cannot be listened on.
         SystemExit: See `Server.run`.
     """
-    arguments = _arguments(options)
-    if options.transport == "stdio":
-        check_standard_streams()
-        with contextlib.redirect_stdout(sys.stderr):
+    arguments = arguments_of(options)
+    with as_program(options):
+        if options.transport == "stdio":
+            check_standard_streams()
+            with contextlib.redirect_stdout(sys.stderr):
+                server = load_server(options.file)
+        else:
             server = load_server(options.file)
-    else:
-        server = load_server(options.file)
-        # Where it can be reached is logged. What the file has set up counts.
-        logging.basicConfig(level=logging.INFO, format="%(message)s")
-    serve: Any = server.run
-    try:
-        serve(options.transport, **arguments)
-    except OSError as error:
-        where = ", ".join(f"{name} {value}" for name, value in arguments.items() if name != "settings")
-        over = f"{options.transport} ({where})" if where else options.transport
-        raise Failure(Exit.UNREACHABLE, f"this cannot be served over {over}: {error}") from None
+            # Where it can be reached is logged. What the file has set up counts.
+            logging.basicConfig(level=logging.INFO, format="%(message)s")
+        serve: Any = server.run
+        try:
+            serve(options.transport, **arguments)
+        except BrokenPipeError:  # of the lifespan: who reads our own output has not been asked
+            traceback.print_exc()
+            return Exit.BUG
+        except CannotListen as error:  # any other error of the system is the lifespan's
+            raise Failure(Exit.FAILED, str(error)) from None
     return Exit.DONE
+
+
+@contextlib.contextmanager
+def as_program(options: Options, env: Mapping[str, str] = MappingProxyType({})) -> Generator[None]:
+    """Give a file the command line and the variables that it has where it is started as a program.
+
+    Raises:
+        Failure: There is no such file.
+    """
+    argv, variables = sys.argv, {name: os.environ.get(name) for name in env}
+    sys.argv = [str(split_file(options.file)[0]), *options.file_arguments]
+    os.environ.update(env)
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        for name, value in variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 _OF_HTTP: Final = frozenset({"host", "port", "path"})
@@ -63,7 +89,7 @@ _OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 """Which options of ``run`` say where a transport is served."""
 
 
-def _arguments(options: Options) -> dict[str, Any]:
+def arguments_of(options: Options) -> dict[str, Any]:
     """Return what `Server.run` is called with.
 
     Everything that may be wrong with it is found here: a `ValueError` of `Server.run` is the server's own.
@@ -130,7 +156,7 @@ def load_server(spec: str) -> Server[Any]:
                 raise Failure(Exit.USAGE, f"{path} has no {name}{_there_are(module)}")
             found = getattr(found, step)
         if not _is_server(found):
-            raise Failure(Exit.USAGE, f"{name} in {path} is {_article(found)}, not a Server")
+            raise Failure(Exit.USAGE, f"{name} in {path} is {kind_shown(found)}, not a Server")
         return found
     servers = _servers_in(module)
     if len({id(server) for server in servers.values()}) == 1:
@@ -156,11 +182,6 @@ def _servers_in(module: ModuleType) -> Mapping[str, Server[Any]]:
 def _there_are(module: ModuleType) -> str:
     servers = ", ".join(_servers_in(module))
     return f"; its servers are {servers}" if servers else ""
-
-
-def _article(value: object) -> str:
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def _load(path: Path) -> ModuleType:

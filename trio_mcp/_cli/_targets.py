@@ -18,9 +18,9 @@ from .._client._open import Target
 from .._http._target import shown_url
 from .._limits import Limits
 from ._configured import configured
-from ._parser import Exit, Failure, Options
+from ._parser import Exit, Failure, Options, pairs_of
 
-_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::[\w.]+)?", re.DOTALL)
+FILE: Final = re.compile(r"(?P<file>.+\.py)(?::[\w.]+)?", re.DOTALL)
 _HTTP: Final = ("http://", "https://", "http+unix://")
 _WITH_HEADERS: Final = (HttpServerParameters, WebSocketServerParameters)
 
@@ -57,7 +57,8 @@ async def target_of(options: Options, *, stderr: Callable[[str], object]) -> tup
     Raises:
         Failure: It stands for nothing, or the options do not go with it.
     """
-    headers = _headers(options)
+    pairs = pairs_of(options.header, ":", "--header must be 'Name: value'")
+    headers = {name.strip(): value.strip() for name, value in pairs}
     found, name = await _found(options, stderr)
     if headers:
         try:
@@ -79,7 +80,7 @@ async def _found(options: Options, stderr: Callable[[str], object]) -> tuple[Tar
     # A process inherits the whole environment, as every command does that is started in this terminal.
     command = options.server_command
     target = options.target or ""
-    if options.config is not None and (command is not None or "://" in target or _FILE.fullmatch(target)):
+    if options.config is not None and (command is not None or "://" in target or FILE.fullmatch(target)):
         raise Failure(
             Exit.USAGE, "--config is for servers that are given by a name, not for a URL, file or command"
         )
@@ -91,7 +92,7 @@ async def _found(options: Options, stderr: Callable[[str], object]) -> tuple[Tar
             raise Failure(Exit.USAGE, str(error)) from None
     if "://" in target:
         return target, shown_url(target)
-    if (found := _FILE.fullmatch(target)) is not None:
+    if (found := FILE.fullmatch(target)) is not None:
         if not await trio.Path(found["file"]).is_file():
             raise Failure(Exit.USAGE, f"there is no file {found['file']}")
         # -P: what lies in the current directory is not imported in place of what is installed.
@@ -99,13 +100,3 @@ async def _found(options: Options, stderr: Callable[[str], object]) -> tuple[Tar
         process = StdioServerParameters(sys.executable, arguments, inherit_env=True, stderr=stderr)
         return ServedFile(process), target
     return await configured(target, options.config, stderr=stderr), target
-
-
-def _headers(options: Options) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for line in options.header or ():
-        name, colon, value = line.partition(":")
-        if not colon or not name.strip():
-            raise Failure(Exit.USAGE, "--header must be 'Name: value'")  # not quoted: it may be a secret
-        headers[name.strip()] = value.strip()
-    return headers

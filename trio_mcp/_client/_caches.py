@@ -9,6 +9,7 @@ Schema".
 from __future__ import annotations
 
 import functools
+import math
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, final
@@ -16,7 +17,6 @@ from typing import Any, Final, final
 import attrs
 import trio
 
-from .._absent import ABSENT
 from .._codec import _json
 from .._codec._jsonrpc import to_wire
 from .._core._cache import CacheKey, CacheStore, cache_key
@@ -28,7 +28,7 @@ from .._revisions import LATEST, Revision
 from .._schema import InvalidValue, JsonType
 from .._schema._schema_cost import UnusableSchema
 from .._schema._validator import SchemaValidator
-from ..types import CacheableResult, CallToolResult, ClientCapabilities, RequestParams, TextContent, Tool
+from ..types import CacheableResult, CallToolResult, ClientCapabilities, RequestParams, Tool
 from ._connection import Connection
 
 _log: Final = Log("trio_mcp.client")
@@ -81,10 +81,7 @@ class ResponseCache:
     """
 
     def __init__(
-        self,
-        *,
-        max_entries: int = Limits().max_cache_entries,
-        max_bytes: int = Limits().max_cache_bytes,
+        self, *, max_entries: int = Limits().max_cache_entries, max_bytes: int = Limits().max_cache_bytes
     ) -> None:
         for name, value in (("max_entries", max_entries), ("max_bytes", max_bytes)):
             check_whole(name, value)
@@ -220,6 +217,26 @@ class ResultCache:
                 now=trio.current_time(),
             )
 
+    def find_file(self, uri: str, digest: str) -> object | None:
+        """Return a file of a skill that was kept under its digest."""
+        if self._cache is None:
+            return None
+        found = self._cache.store().get(self._key_of_file(uri, digest), self._partition, trio.current_time())
+        self._cache.count(is_hit=found is not None)
+        return found
+
+    def keep_file(self, uri: str, digest: str, file: object, size: int) -> None:
+        """Keep a file of a skill that was verified. Under its digest it never becomes outdated."""
+        if self._cache is not None:
+            weight = size + ENTRY_BYTES + 4 * (len(uri) + len(digest))
+            place, now = self._key_of_file(uri, digest), trio.current_time()
+            self._cache.store().put(
+                place, self._partition, file, size=weight, scope="private", ttl=math.inf, now=now
+            )
+
+    def _key_of_file(self, uri: str, digest: str) -> CacheKey:
+        return CacheKey(self._server, "skills/file", digest.encode(), uri)
+
     def refused(self, pending: Pending, error: RequestError, cursor: object) -> None:
         """Outdate all pages of a list if the request was refused because of its cursor."""
         if self._cache is not None and cursor is not None and error.code == INVALID_PARAMS:
@@ -345,7 +362,7 @@ class OutputChecks:
         listed = self._known.get(name)
         if listed is None or result.is_error:
             return
-        if result.structured_content is ABSENT:
+        if not result.has_structured_content:
             raise RemoteProtocolError(
                 f"tool {name}: the result has no structuredContent, although the tool has an output schema"
             )
@@ -388,7 +405,7 @@ def read_output(name: str, result: CallToolResult, kind: JsonType) -> Any:
 
     That is its structured content; or the member `result` of it, where that alone is of the type: older revisions
     have objects only, so other values are wrapped. Without structured content, as in revisions before
-    2025-06-18, it is the tool's text: as it is for `str`, else read as JSON.
+    2025-06-18, it is the tool's text: as it is for `str`, else read as JSON; no content at all is `None`.
 
     Args:
         name: The tool.
@@ -400,7 +417,7 @@ def read_output(name: str, result: CallToolResult, kind: JsonType) -> Any:
         RemoteProtocolError: The output is not of the type.
     """
     if result.is_error:
-        raise ToolError(_text_of(result) or f"tool {name} failed without a message")
+        raise ToolError(result.text or f"tool {name} failed without a message")
     value = _value_of(result, kind)
     try:
         try:
@@ -419,7 +436,10 @@ def output_type(hint: Any) -> JsonType:
     Raises:
         TypeError: It has no form in JSON.
     """
-    return _compiled_type(hint) if isinstance(hint, Hashable) else JsonType(hint, direction="output")
+    try:
+        return _compiled_type(hint) if isinstance(hint, Hashable) else JsonType(hint, direction="output")
+    except TypeError as error:
+        raise TypeError(f"returns: {error}") from None
 
 
 @functools.lru_cache(maxsize=256)
@@ -428,19 +448,17 @@ def _compiled_type(hint: Any) -> JsonType:
 
 
 def _value_of(result: CallToolResult, kind: JsonType) -> object:
-    if result.structured_content is not ABSENT:
+    if result.has_structured_content:
         return result.structured_content
-    text = _text_of(result)
+    text = result.text
     if kind.schema.get("type") == "string":
         return text
+    if not text and (not result.content or kind.schema.get("type") == "null"):
+        return None
     try:
         return _json.decode(text.encode())
     except (ValueError, RecursionError):
         return text
-
-
-def _text_of(result: CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 # Both.

@@ -8,14 +8,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, Literal, final, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, final, overload
 
 import attrs
 import trio
 from typing_extensions import TypeVar, Unpack
 
+from .._core._apps import AppPage
+from .._core._skill_entries import (
+    GetSkillRequestParams,
+    GetSkillResult,
+    ListSkillsResult,
+    ReadDirectoryRequestParams,
+    ReadDirectoryResult,
+    Skill,
+)
+from .._core._skills import resolve
+from .._core._tasks import TASK
 from .._errors import HEADER_MISMATCH, LocalProtocolError, McpError, RemoteProtocolError, RequestError
-from .._limits import Limits, check_whole, refuse_unknown
+from .._lazily import name_as_methods_of, names_for_users
+from .._limits import Limits, check_given, check_options, check_whole
 from .._revisions import METHODS, Side
 from ..types import (
     CallToolRequestParams,
@@ -47,17 +60,23 @@ from ..types import (
     ServerCapabilities,
     Tool,
 )
+from ._apps import page_in, uri_of, without_app_tools
 from ._caches import output_type, read_output
-from ._listen import Events, open_events, what_to_listen_to
-from ._low_level import (
-    ListOptions,
-    LowLevelClient,
-    WorkOptions,
-    brought_by,
-    read_answer,
-    read_result,
-)
+from ._listen import EnteredInTrio, Events, open_events, what_to_listen_to
+from ._low_level import ListOptions, LowLevelClient, WorkOptions, brought_by, read_answer, read_result
 from ._questions import Roots
+from ._skills import LoadedSkill, SkillFile, check_declared, check_received, load, read_file, refuse_dynamic
+from ._tasks import (
+    ClientTask,
+    TaskFollower,
+    connected,
+    declaring,
+    finish_task,
+    follow_new,
+    may_declare,
+    open_task,
+    resume,
+)
 
 _T = TypeVar("_T")
 _R = TypeVar("_R", bound=PaginatedResult, default=PaginatedResult)
@@ -112,7 +131,7 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
         what: The method, for errors.
         cursor: Where to begin: the `next_cursor` of a page that was read before.
         max_pages: How many pages a list may have.
-        weight: Returns the bytes that the pages fetched so far take in memory.
+        weight: Returns the bytes that the pages take in memory which were fetched since it was first called.
         max_bytes: How many they may take if they are read at once.
 
     Raises:
@@ -134,6 +153,14 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
     def __attrs_post_init__(self) -> None:
         self._pages = self.pages()
 
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"{self._what} asks the server: write 'async for', or await the whole list")
+
+    if not TYPE_CHECKING:  # which would take any name for one that exists
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"a list that was not awaited has no {name!r}: await it, and leave out .{name}")
+
     async def __anext__(self) -> _T:
         await trio.lowlevel.checkpoint()
         while not self._items:
@@ -145,11 +172,13 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
         return self._all().__await__()
 
     async def _all(self) -> list[_T]:
+        await trio.lowlevel.checkpoint()
         before = self._weight()
-        items: list[_T] = []
-        async for item in self:
-            items.append(item)
-            if not self._items and self._weight() - before > self._max_bytes:
+        items = _Whole(self._items)
+        self._items.clear()
+        async for page in self._pages:
+            items += self._items_of(page)
+            if self._weight() - before > self._max_bytes:
                 raise RemoteProtocolError(
                     f"{self._what}: read at once, the list takes more than {self._max_bytes} bytes in memory "
                     "(max_decoded_bytes); iterate over its items instead"
@@ -165,7 +194,25 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
         return PageIterator(self._fetch, self._what, self._cursor, self._max_pages)
 
 
+@final
+class _Whole(list[_T]):
+    """A list that was awaited: it is no result, of which it is a member."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"what was awaited is the list itself, which has no {name!r}: leave out .{name}")
+
+
 _P = TypeVar("_P", bound=PaginatedResult)
+
+
+class _Choices(dict[str, bool]):
+    """Looked up in place of a comparison, which would take any other word for the default."""
+
+    def __missing__(self, given: object) -> NoReturn:
+        raise ValueError(f"input_required takes {' or '.join(map(repr, self))}, not {given!r:.60}")
+
+
+_HANDS_BACK: Final = _Choices(answer=False, **{"return": True})
 
 
 @final
@@ -185,6 +232,9 @@ class Client(LowLevelClient):
     ``input_required="return"`` an `InputRequiredResult` is returned instead, and the caller sends the request
     again, with ``input_responses`` and ``request_state`` (2026-07-28, basic/patterns/mrtr).
     """
+
+    def __dir__(self) -> list[str]:
+        return names_for_users(self)
 
     # Tools.
 
@@ -241,7 +291,9 @@ class Client(LowLevelClient):
             name: The tool's name.
             arguments: Its arguments as plain JSON.
             returns: The type of the structured output, which is then returned instead of the result: any type a
-                tool can be annotated with. Members that it does not have are left out.
+                tool can be annotated with, ``type(None)`` for one that returns nothing. Members that it does not
+                have are left out. Without it nothing is raised for a tool that has failed; `CallToolResult.check`
+                does that.
             input_required: Whether the client's handlers answer the server's questions, or the caller does.
             **options: See `WorkOptions`.
 
@@ -255,28 +307,94 @@ class Client(LowLevelClient):
                 this client listed it, or is not of the type `returns`.
             ToolError: The tool failed, and `returns` is given.
             TypeError: `returns` has no form in JSON. Nothing was sent.
+            ValueError: An argument is NaN or infinite, which JSON has no number for. Nothing was sent.
 
         Spec: 2026-07-28, server/tools, "Calling Tools".
         """
         _check_arguments(arguments)
         kind = None if returns is None else output_type(returns)
         # Some old servers refuse a call that leaves the arguments out, although it may.
-        params = CallToolRequestParams(name=name, arguments=arguments or {}, **brought_by(options))
-        hand_back = input_required == "return"
+        params = CallToolRequestParams(
+            name=name, arguments=arguments or {}, **brought_by(options, takes_arguments="call_tool")
+        )
+        hand_back = _HANDS_BACK[input_required]
         progress = options.get("on_progress")
         try:
             answered = await self._call("tools/call", params, progress, hand_back=hand_back)
         except RequestError as error:
-            if error.code != HEADER_MISMATCH:
-                raise
-            # The server has read no further than the header fields. They follow from how the tool was listed.
-            await self._list_again(error)
+            if may_declare(self, error):
+                params = declaring(self, params)
+            else:
+                if error.code != HEADER_MISMATCH:
+                    raise
+                # The server has read no further than the header fields. They follow from how the tool was listed.
+                await self._list_again(error)
             answered = await self._call("tools/call", params, progress, hand_back=hand_back)
-        result = read_answer("tools/call", answered, CallToolResult)
-        if isinstance(result, InputRequiredResult):
-            return result
+        if answered.result_type == "input_required":
+            return read_result("tools/call", answered.result, InputRequiredResult)
+        if answered.result_type == TASK and answered.result.get("resultType") == TASK:  # and of no extension's
+            answered = await finish_task(self, answered)
+        result = read_result("tools/call", answered.result, CallToolResult)
         self._caches.outputs.check(name, result)
         return result if kind is None else read_output(name, result, kind)
+
+    def start_task(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        meta: Mapping[str, object] | None = None,
+    ) -> AbstractAsyncContextManager[ClientTask]:
+        """Call a tool, and see the task that comes of it: ``async with client.start_task("x") as task``.
+
+        `call_tool` waits for a task as for any result. Here it has an id, a state that changes, and can be left
+        to go on: ``task.id``, ``task.state``, ``async for state in task.updates()``, ``await task.result()``,
+        ``await task.cancel()``, ``task.detach()``. The server decides whether there is a task; if not, the block
+        begins when there is a result.
+
+        Entering waits for the server's answer. Leaving cancels a task that is not over, unless it was detached,
+        for `Limits.goodbye_timeout` at most. If entering is cancelled, so is the call.
+
+        Args:
+            name: The tool's name.
+            arguments: Its arguments as plain JSON.
+            meta: What to add to the request's `_meta`.
+
+        Raises:
+            RequestError: The server refuses the call.
+            RemoteProtocolError: What it answers cannot be read.
+            LocalProtocolError: The revision in use has no tasks.
+
+        Spec: ext-tasks, "Task Creation".
+        """
+        _check_arguments(arguments)
+        check_given(Client.start_task, {"name": name, "meta": meta})
+        params = CallToolRequestParams(name=name, arguments=arguments or {}, meta=meta)
+
+        async def start() -> TaskFollower | CallToolResult:
+            await connected(self, "tools/call")
+            answered = await self._call("tools/call", declaring(self, params))
+            if answered.result_type == TASK:
+                return await follow_new(self, answered.result)
+            return read_result("tools/call", answered.result, CallToolResult)
+
+        return EnteredInTrio(open_task(self, start, name), "client.start_task")
+
+    def resume_task(self, id: str) -> AbstractAsyncContextManager[ClientTask]:
+        """Go on with a task that a client of the same principal has started; see `start_task`.
+
+        Args:
+            id: The task's id, of `ClientTask.id`.
+
+        Raises:
+            RequestError: The server has no such task, or none that is this principal's, or it has expired.
+            LocalProtocolError: The revision in use has no tasks.
+            RemoteProtocolError: What it answers cannot be read, or is about another task.
+
+        Spec: ext-tasks, "Task Polling".
+        """
+        check_given(Client.resume_task, {"id": id})
+        return EnteredInTrio(open_task(self, lambda: resume(self, id), None), "client.resume_task")
 
     async def _list_again(self, mismatch: RequestError) -> None:
         """List the tools, so that the transport learns their header fields (2026-07-28, "Client Behavior")."""
@@ -286,12 +404,19 @@ class Client(LowLevelClient):
         except McpError as failure:
             raise mismatch from failure
 
-    def list_tools(self, **options: Unpack[ListOptions]) -> Pages[Tool, ListToolsResult]:
+    def list_tools(
+        self, *, for_model: bool = False, **options: Unpack[ListOptions]
+    ) -> Pages[Tool, ListToolsResult]:
         """Iterate over the server's tools: ``async for tool in client.list_tools()``.
 
-        Spec: 2026-07-28, server/tools, "Listing Tools".
+        Args:
+            for_model: Whether to leave out the tools that only pages of the server may call, not a model.
+            **options: See `ListOptions`.
+
+        Spec: 2026-07-28, server/tools, "Listing Tools"; SEP-1865, "Visibility".
         """
-        return self._pages("tools/list", ListToolsResult, lambda page: page.tools, options)
+        sift = without_app_tools if for_model else None
+        return self._pages("tools/list", ListToolsResult, lambda page: page.tools, options, sift)
 
     # Resources.
 
@@ -310,10 +435,7 @@ class Client(LowLevelClient):
         Spec: 2026-07-28, server/resources, "Resource Templates".
         """
         return self._pages(
-            "resources/templates/list",
-            ListResourceTemplatesResult,
-            lambda page: page.resource_templates,
-            options,
+            "resources/templates/list", ListResourceTemplatesResult, lambda page: page.resource_templates, options
         )
 
     @overload
@@ -327,12 +449,7 @@ class Client(LowLevelClient):
     ) -> ReadResourceResult: ...
     @overload
     async def read_resource(
-        self,
-        uri: str,
-        *,
-        fresh: bool = False,
-        input_required: Literal["return"],
-        **options: Unpack[WorkOptions],
+        self, uri: str, *, fresh: bool = False, input_required: Literal["return"], **options: Unpack[WorkOptions]
     ) -> ReadResourceResult | InputRequiredResult: ...
     async def read_resource(
         self,
@@ -358,12 +475,136 @@ class Client(LowLevelClient):
         """
         params = ReadResourceRequestParams(uri=uri, **brought_by(options))
         progress = options.get("on_progress")
-        hand_back = input_required == "return"
+        hand_back = _HANDS_BACK[input_required]
         if hand_back or params.input_responses is not None or params.request_state is not None:
             answered = await self._call("resources/read", params, progress, hand_back=hand_back)
             return read_answer("resources/read", answered, ReadResourceResult)
         return await self._ask_cacheable(
             "resources/read", params, ReadResourceResult, fresh=fresh, on_progress=progress
+        )
+
+    async def read_app(self, tool: Tool | str, *, fresh: bool = False, max_bytes: int = 4 << 20) -> AppPage:
+        """Read the page that shows what a tool returns, with the policies to show it by.
+
+        Args:
+            tool: The tool, as it was listed; or the URI of its page.
+            fresh: Whether to ask the server even if a cached result is still fresh.
+            max_bytes: How large the page may be.
+
+        Raises:
+            RemoteProtocolError: What the server has sent is no page, or larger than `max_bytes`; or it wants
+                origins that are none.
+            RequestError: There is no such page, or the server refuses.
+            ValueError: The tool has no page.
+
+        Spec: SEP-1865, 2026-01-26, "UI Resource Format".
+        """
+        check_given(Client.read_app, {"tool": tool})
+        check_whole("max_bytes", max_bytes)
+        uri = uri_of(tool)
+        return page_in(uri, await self.read_resource(uri, fresh=fresh), max_bytes)
+
+    # Skills.
+
+    def list_skills(self, **options: Unpack[ListOptions]) -> Pages[Skill, ListSkillsResult]:
+        """Iterate over the server's skills. None of their files is read. There may be others: see `get_skill`.
+
+        Raises:
+            LocalProtocolError: The server has not declared that it has skills.
+
+        Spec: extension io.modelcontextprotocol/skills, "Listing Skills".
+        """
+        check_declared(self.server_capabilities)
+        return self._pages("skills/list", ListSkillsResult, lambda page: page.skills, options)
+
+    async def get_skill(self, uri: str, *, fresh: bool = False) -> Skill:
+        """Ask what a skill is, whether it is listed or not: its frontmatter, and the digest of each file.
+
+        Args:
+            uri: The URI of its SKILL.md. It means a skill of this server; another may have another one there.
+            fresh: Whether to ask the server even if a cached answer is still fresh.
+
+        Raises:
+            ValueError: It is no URI.
+            RequestError: The server serves no such skill (-32602).
+            LocalProtocolError: The server has not declared that it has skills.
+
+        Spec: extension io.modelcontextprotocol/skills, "Getting a Skill".
+        """
+        check_given(Client.get_skill, {"uri": uri, "fresh": fresh})
+        check_declared(self.server_capabilities)
+        if "://" not in uri:
+            raise ValueError(f"uri takes the URI of a skill, such as skill://refunds/SKILL.md, not {uri!r:.200}")
+        params = GetSkillRequestParams(uri=uri)
+        result = await self._ask_cacheable("skills/get", params, GetSkillResult, fresh=fresh)
+        return check_received(result.skill, uri)
+
+    async def load_skill(self, skill: Skill | str, *, dynamic: bool = False) -> LoadedSkill:
+        """Read the SKILL.md of a skill, and verify it: its size, its digest, and each member of its frontmatter.
+
+        What it says is written by the server. Let a person approve the skill before a model reads it, and tell
+        the model where it is from; `SkillApproval` keeps what was approved.
+
+        Args:
+            skill: The skill, as the server has described it; or its URI, and the server is asked for that first.
+            dynamic: Whether to take a skill whose contents are made when they are read, so that only its
+                frontmatter can be verified.
+
+        Raises:
+            SkillChanged: It is not what the server has said.
+            LocalProtocolError: Its contents are dynamic.
+            RuntimeError: PyYAML is not installed: ``pip install 'trio-mcp[skills]'``.
+            Others: As `get_skill` and `read_resource`.
+
+        Spec: extension io.modelcontextprotocol/skills, "Integrity and Verification".
+        """
+        check_given(Client.load_skill, {"skill": skill, "dynamic": dynamic})
+        skill = await self.get_skill(skill) if isinstance(skill, str) else check_received(skill)
+        refuse_dynamic(skill, dynamic=dynamic)
+        return await load(skill, partial(self.read_resource, fresh=True), self._caches.results)
+
+    async def read_skill_file(self, skill: Skill, path: str, *, dynamic: bool = False) -> SkillFile:
+        """Read a file of a skill, and verify its size and digest. One with this digest that was kept is not read.
+
+        Args:
+            skill: The skill, as it was when it was loaded: `LoadedSkill.skill`.
+            path: The path of the file from the skill's directory, as the text of the skill has it.
+            dynamic: As `load_skill`; of such a skill nothing is verified.
+
+        Raises:
+            SkillChanged: It is not what the server has said, or not among the skill's files.
+            ValueError: The path leads out of the skill, or is none.
+            LocalProtocolError: The skill's contents are dynamic.
+            Others: As `read_resource`.
+
+        Spec: extension io.modelcontextprotocol/skills, "Relative References", "Verification on Read".
+        """
+        check_given(Client.read_skill_file, {"skill": skill, "path": path, "dynamic": dynamic})
+        refuse_dynamic(check_received(skill), dynamic=dynamic)
+        read = partial(self.read_resource, fresh=True)
+        return await read_file(skill, resolve(skill, path), read, self._caches.results)
+
+    def list_directory(self, uri: str, **options: Unpack[ListOptions]) -> Pages[Resource, ReadDirectoryResult]:
+        """Iterate over what is directly in a directory of the server: files, and directories (`inode/directory`).
+
+        It is what the server has now, and adds nothing to what a skill was said to have.
+
+        Args:
+            uri: The directory's URI, without a slash at the end.
+            **options: See `ListOptions`.
+
+        Raises:
+            LocalProtocolError: The server has not declared that it can list directories.
+
+        Spec: extension io.modelcontextprotocol/skills, "Reading Directories".
+        """
+        check_declared(self.server_capabilities, "directoryRead")
+        return self._pages(
+            "resources/directory/read",
+            ReadDirectoryResult,
+            lambda page: page.resources,
+            options,
+            new_params=partial(ReadDirectoryRequestParams, uri=uri),
         )
 
     # Prompts.
@@ -415,9 +656,11 @@ class Client(LowLevelClient):
         Spec: 2026-07-28, server/prompts, "Getting a Prompt".
         """
         _check_arguments(arguments)
-        params = GetPromptRequestParams(name=name, arguments=arguments, **brought_by(options))
+        params = GetPromptRequestParams(
+            name=name, arguments=arguments, **brought_by(options, takes_arguments="get_prompt")
+        )
         progress = options.get("on_progress")
-        answered = await self._call("prompts/get", params, progress, hand_back=input_required == "return")
+        answered = await self._call("prompts/get", params, progress, hand_back=_HANDS_BACK[input_required])
         return read_answer("prompts/get", answered, GetPromptResult)
 
     # Changes.
@@ -429,15 +672,17 @@ class Client(LowLevelClient):
         prompts_list_changed: bool = False,
         resources_list_changed: bool = False,
         resources: Iterable[str] = (),
+        tasks: Iterable[str] = (),
         max_events: int | None = None,
     ) -> AbstractAsyncContextManager[Events]:
         """Listen to changes: ``async with client.listen(...) as events: async for event in events``.
 
         The block begins when the server has agreed; ``events.acknowledged`` is to what. Events are
-        `ToolsListChanged`, `PromptsListChanged`, `ResourcesListChanged`, `ResourceUpdated` and `Resynced`. The
-        iteration ends when the server ends the subscription in an orderly way. When it is interrupted, because
-        the connection is restored or the subscription fails, the client subscribes again by itself, after a pause
-        that grows, and reports it as `Resynced`: fetch again what you know. A slow listener delays no other task.
+        `ToolsListChanged`, `PromptsListChanged`, `ResourcesListChanged`, `ResourceUpdated`, `TaskUpdated` and
+        `Resynced`. The iteration ends when the server ends the subscription in an orderly way. When it is
+        interrupted, because the connection is restored or the subscription fails, the client subscribes again by
+        itself, after a pause that grows, and reports it as `Resynced`: fetch again what you know. A slow listener
+        delays no other task.
 
         Leaving the block, or cancelling it, ends the subscription at the server. In the legacy era that may take
         `Limits.goodbye_timeout`.
@@ -447,6 +692,8 @@ class Client(LowLevelClient):
             prompts_list_changed: Whether to listen to changes of the list of prompts.
             resources_list_changed: Whether to listen to changes of the lists of resources and templates.
             resources: The URIs of the resources to whose changes to listen.
+            tasks: The ids of the tasks to whose changes to listen, each first as it is then; from 2026-07-28 on.
+                Those that the server does not know are not acknowledged.
             max_events: How many different changes may wait, at least 1; then iterating raises `Lagged`. Default:
                 `Limits.max_events`.
 
@@ -455,7 +702,7 @@ class Client(LowLevelClient):
                 subscriptions to resources even if it has not declared them: many have them and do not declare
                 them.
             ValueError: Nothing to listen to is given, or `max_events` is less than 1.
-            TypeError: `resources` is one string.
+            TypeError: `resources` or `tasks` is one string.
             ConnectionLost: The connection was lost before the server agreed; or, from iterating, for good.
             trio.TooSlowError: ``request_timeout`` passed before the server agreed.
 
@@ -469,15 +716,17 @@ class Client(LowLevelClient):
             prompts_list_changed=prompts_list_changed,
             resources_list_changed=resources_list_changed,
             resources=resources,
+            tasks=tasks,
         )
         entering = self._timeout("listening")
-        return open_events(self._reconnecting, wanted, max_events, self._settings.limits, entering)
+        opening = open_events(self._reconnecting, wanted, max_events, self._settings.limits, entering)
+        return EnteredInTrio(opening, "client.listen")
 
     # Utilities.
 
     async def complete(
         self,
-        ref: PromptReference | ResourceTemplateReference | Prompt | ResourceTemplate,
+        ref: str | PromptReference | ResourceTemplateReference | Prompt | ResourceTemplate,
         argument: str,
         value: str,
         *,
@@ -487,7 +736,8 @@ class Client(LowLevelClient):
         """Ask for completions of an argument of a prompt, or of a variable of a resource template.
 
         Args:
-            ref: The prompt or template: a reference, or an item of a list.
+            ref: The prompt or template: its name, or its URI as it is listed (``"books://{title}"``; a text with
+                ``://`` or braces is one); an item of a list; or a reference.
             argument: Its name.
             value: What has been typed so far.
             context: The arguments that have a value already. Sent from 2025-06-18 on.
@@ -495,7 +745,11 @@ class Client(LowLevelClient):
 
         Spec: 2026-07-28, server/utilities/completion.
         """
-        if isinstance(ref, Prompt):
+        check_given(Client.complete, locals())
+        if isinstance(ref, str):
+            is_uri = "://" in ref or "{" in ref
+            ref = ResourceTemplateReference(uri=ref) if is_uri else PromptReference(name=ref)
+        elif isinstance(ref, Prompt):
             ref = PromptReference(name=ref.name)
         elif isinstance(ref, ResourceTemplate):
             ref = ResourceTemplateReference(uri=ref.uri_template)
@@ -532,6 +786,8 @@ class Client(LowLevelClient):
             answered = await self._call("server/discover", RequestParams(meta=meta))
             read_result("server/discover", answered.result, EmptyResult)
         else:
+            if meta is not None:
+                check_given(Client.ping, {"meta": meta})
             # Without parameters, not even an empty object (2025-11-25, basic/utilities/ping, "Message Format").
             result = await self.request("ping", None if meta is None else {"_meta": meta})
             read_result("ping", result, EmptyResult)
@@ -543,6 +799,7 @@ class Client(LowLevelClient):
 
         Spec: 2025-11-25, server/utilities/logging; 2026-07-28, server/utilities/logging.
         """
+        check_given(Client.set_log_level, {"level": level, "meta": meta})
         with self._timeout("logging/setLevel"):
             await self._reconnecting.set_log_level(level, meta)
 
@@ -582,23 +839,29 @@ class Client(LowLevelClient):
         kind: type[_P],
         items: Callable[[_P], Sequence[_T]],
         options: ListOptions,
+        sift: Callable[[_P], _P] | None = None,
+        new_params: Callable[..., RequestParams] = PaginatedRequestParams,
     ) -> Pages[_T, _P]:
-        refuse_unknown(options, ListOptions)
+        if options:
+            check_options(options, ListOptions)
         fresh, meta = options.get("fresh", False), options.get("meta")
         outputs = self._caches.outputs
-        weight = 0
+        weight: int | None = None
 
-        def weigh(more: int) -> None:
+        def weigh(more: int = 0) -> int:
             nonlocal weight
-            weight += more
+            weight = more if weight is None else weight + more
+            return weight
 
         async def fetch(cursor: str | None) -> _P:
-            params = PaginatedRequestParams(cursor=cursor, meta=meta)
+            params = new_params(cursor=cursor, meta=meta)
             stamp = outputs.stamp
-            page = await self._ask_cacheable(method, params, kind, fresh=fresh, weigh=weigh)
+            # To weigh a page takes as long as a part of reading it, and is of use where all are read at once.
+            weighing = None if weight is None else weigh
+            page = await self._ask_cacheable(method, params, kind, fresh=fresh, weigh=weighing)
             if isinstance(page, ListToolsResult):
                 outputs.learn(page.tools, self.revision, stamp)
-            return page
+            return page if sift is None else sift(page)
 
         limits = self._settings.limits
         return Pages(
@@ -607,11 +870,14 @@ class Client(LowLevelClient):
             what=method,
             cursor=options.get("cursor"),
             max_pages=limits.max_pages,
-            weight=lambda: weight,
+            weight=weigh,
             max_bytes=limits.max_decoded_bytes,
         )
 
 
 def _check_arguments(arguments: object) -> None:
-    if arguments is not None and not isinstance(arguments, Mapping):
+    if arguments is not None and arguments.__class__ is not dict and not isinstance(arguments, Mapping):
         raise TypeError(f"arguments must be a mapping of names to values, not {type(arguments).__qualname__}")
+
+
+name_as_methods_of("Client", LowLevelClient)

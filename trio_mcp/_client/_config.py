@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, final
@@ -25,14 +26,17 @@ from .._http._auth import Auth
 from .._limits import MIB, Limits
 from .._logs import Log
 from .._peer._middleware import Middleware
+from .._printable import printable
 from .._revisions import Revision
 from ..types import (
     ClientCapabilities,
     CreateMessageRequestParams,
     ElicitRequestParams,
     Implementation,
+    LoggingLevel,
     LoggingMessageNotificationParams,
 )
+from ._asks import AskPolicy
 from ._dispatch import ClientExtension
 from ._open import ClientOptions, Target, connector_for
 from ._questions import ElicitAnswer, ElicitMode, RootLike, SampleAnswer
@@ -64,8 +68,11 @@ class GroupOptions(TypedDict, total=False):
             called as `open_client` calls them. Default: none.
         auth: Who this client is to the servers at URLs: one for all, or a function that returns one for the name
             of a server, and `None` for none. Other servers get none.
+        policy: What servers may ask for: one policy, under which each is counted by itself, or policies by name,
+            and then the other servers may ask for nothing. What was asked still counts when a server is opened
+            again. Default: see `ClientOptions`.
         info, capabilities, revision, request_timeout, limits, sampling_tools, sampling_context, elicit_modes,
-            max_input_rounds, extensions, middleware: As in `ClientOptions`, for each server.
+            max_input_rounds, tasks, extensions, middleware, log_level: As in `ClientOptions`, for each server.
         on_sample, on_elicit, on_elicitation_complete, on_log, on_notification, on_tools_list_changed,
             on_prompts_list_changed, on_resources_list_changed, on_resource_updated, on_frame: As in
             `ClientOptions`, called with the server's name before everything else.
@@ -79,6 +86,7 @@ class GroupOptions(TypedDict, total=False):
     environment: Mapping[str, str]
     server_options: Mapping[str, ClientOptions]
     auth: Auth | Callable[[str], Auth | None] | None
+    policy: AskPolicy | Mapping[str, AskPolicy] | None
     info: Implementation
     capabilities: ClientCapabilities
     revision: Revision | str | None
@@ -88,8 +96,10 @@ class GroupOptions(TypedDict, total=False):
     sampling_context: bool
     elicit_modes: Collection[ElicitMode] | tuple[ElicitMode, ...]
     max_input_rounds: int
+    tasks: Literal["required", "always", "never"]
     extensions: Sequence[ClientExtension]
     middleware: Sequence[Middleware]
+    log_level: LoggingLevel | None
     on_sample: Callable[[str, CreateMessageRequestParams], SampleAnswer | Awaitable[SampleAnswer]] | None
     on_elicit: Callable[[str, ElicitRequestParams], ElicitAnswer | Awaitable[ElicitAnswer]] | None
     on_elicitation_complete: Callable[[str, str], object] | None
@@ -108,13 +118,18 @@ _OWN: Final = frozenset({"prefix", "retry", "server_timeout", "environment", "se
 """The options of the group itself; the others are its clients'."""
 
 
+NOTHING_ALLOWED: Final = AskPolicy(allow=())
+
+
 def options_of(server: str, options: Mapping[str, Any]) -> ClientOptions:
     """Return the options of one client, whose handlers name the server to those of the group."""
     made: dict[str, Any] = {}
     for name, value in options.items():
         if name in _OWN:
             continue
-        if name == "request_handlers":
+        if name == "policy" and isinstance(value, Mapping):
+            made[name] = cast("Mapping[str, AskPolicy]", value).get(server, NOTHING_ALLOWED)
+        elif name == "request_handlers":
             made[name] = {method: partial(handler, server) for method, handler in value.items()}
         elif value is not None and (name.startswith("on_") or (name == "roots" and callable(value))):
             made[name] = partial(value, server)
@@ -130,6 +145,12 @@ def options_of(server: str, options: Mapping[str, Any]) -> ClientOptions:
 
 MAX_CONFIG_BYTES: Final = 1 * MIB
 """The largest file that is read, in bytes."""
+
+MAX_PROBLEMS: Final = 100
+"""How many problems of a configuration are told: a file of the largest size may have a hundred thousand."""
+
+MAX_SHOWN_NAME: Final = 200
+"""How many characters of a server's name are in each."""
 
 DOCUMENT_KEYS: Final = ("mcpServers", "servers")
 """Under which the servers are: in VS Code the second, everywhere else the first."""
@@ -239,8 +260,7 @@ class _Pairs(dict[str, Any]):
         if len(plain) == len(pairs):
             return plain
         made = cls(plain)
-        names = [name for name, _ in pairs]
-        made.twice = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+        made.twice = tuple(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         return made
 
 
@@ -251,7 +271,8 @@ class _Reader:
     def __init__(self, source: str, environment: Mapping[str, str]) -> None:
         self._source = source
         self._environment = environment
-        self._problems: list[str] = []
+        self._problems: list[str] = []  # the first of them
+        self._wrongs = 0
 
     def document(self, document: object, *, where: str) -> dict[str, ServerEntry]:
         """Read what has the servers under one of `DOCUMENT_KEYS`."""
@@ -275,44 +296,42 @@ class _Reader:
         self._twice(servers, place.rstrip("."))
         entries: dict[str, ServerEntry] = {}
         for name, given in servers.items():
+            shown = printable(name, MAX_SHOWN_NAME)  # it is in all problems of the server
             if not name:
-                self._problems.append(f"{place}{name!r}: expected a name that is not empty")
+                self._wrong(f"{place}{name!r}: expected a name that is not empty")
                 continue
+            where = f"{place}{shown}"
             if isinstance(given, Mapping):
-                entries[name] = self._entry(f"{place}{name}", cast("Mapping[str, object]", given))
+                entries[name] = self._entry(where, cast("Mapping[str, object]", given))
+            elif place:
+                self._wrong(f"{where}: expected an object with command or url, not {_kind(given)}")
             else:
-                target = self._checked(f"{place}{name}", cast("Target", given), from_file=place != "")
-                entries[name] = ServerEntry(target)
+                entries[name] = ServerEntry(self._made(where, partial(cast, "Target", given)))
         if self._problems:
-            raise ConfigError(self._source, self._problems)
+            more = self._wrongs - len(self._problems)
+            raise ConfigError(self._source, [*self._problems, *([f"and {more} more"] if more else [])])
         return entries
+
+    def _wrong(self, problem: str) -> None:
+        self._wrongs += 1
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append(problem)
 
     def _twice(self, given: Mapping[str, object], place: str) -> None:
         if isinstance(given, _Pairs):
-            self._problems += [f"{place}: {name!r} is there twice" for name in given.twice]
-
-    def _checked(self, place: str, target: Target, *, from_file: bool) -> Target | None:
-        """Return a target if a client can be opened on it."""
-        if from_file:
-            self._problems.append(f"{place}: expected an object with command or url, not {_kind(target)}")
-            return None
-        try:
-            connector_for(target)
-        except (TypeError, ValueError) as error:
-            self._problems.append(f"{place}: {error}")
-            return None
-        return target
+            for name in given.twice:
+                self._wrong(f"{place}: {name!r} is there twice")
 
     # One entry.
 
     def _entry(self, place: str, entry: Mapping[str, object]) -> ServerEntry:
-        before = len(self._problems)
+        before = self._wrongs
         self._twice(entry, place)
         if self._is_disabled(place, entry):
             return ServerEntry(None)
         kind = self._kind_of(place, entry)
         target: Target | None = None
-        if len(self._problems) == before and kind is not None:
+        if self._wrongs == before and kind is not None:
             target = self._stdio(place, entry) if kind == "stdio" else self._at_url(place, entry, kind)
         ignored = [key for key in entry if key not in HONOURED]
         if ignored:
@@ -323,7 +342,7 @@ class _Reader:
         for key in ("disabled", "enabled"):
             value = entry.get(key)
             if value is not None and not isinstance(value, bool):
-                self._problems.append(f"{place}.{key}: expected true or false, not {_kind(value)}")
+                self._wrong(f"{place}.{key}: expected true or false, not {_kind(value)}")
         return entry.get("disabled") is True or entry.get("enabled") is False
 
     def _kind_of(self, place: str, entry: Mapping[str, object]) -> str | None:
@@ -331,7 +350,7 @@ class _Reader:
         has = [key for key in ("command", "url") if entry.get(key) is not None]
         if len(has) != 1:
             what = "both command and url: expected one of them" if has else "neither command nor url"
-            self._problems.append(f"{place}: {what}")
+            self._wrong(f"{place}: {what}")
             return None
         implied = "stdio" if has == ["command"] else ""
         said = [key for key in ("type", "transport") if entry.get(key) is not None]
@@ -340,42 +359,40 @@ class _Reader:
         kind = entry[said[0]]
         if not isinstance(kind, str) or kind not in _TYPES:
             shown = repr(kind) if isinstance(kind, str) else _kind(kind)
-            self._problems.append(f"{place}.{said[0]}: expected one of {', '.join(_TYPES)}, not {shown}")
+            self._wrong(f"{place}.{said[0]}: expected one of {', '.join(_TYPES)}, not {shown}")
         elif (kind == "stdio") is not (implied == "stdio"):
-            self._problems.append(
-                f"{place}.{said[0]}: {kind} goes with {'command' if kind == 'stdio' else 'url'}"
-            )
+            self._wrong(f"{place}.{said[0]}: {kind} goes with {'command' if kind == 'stdio' else 'url'}")
         elif len(said) == 2 and entry["transport"] != kind:
-            self._problems.append(f"{place}: type and transport differ: expected one of them")
+            self._wrong(f"{place}: type and transport differ: expected one of them")
         else:
             return kind
         return None
 
     def _stdio(self, place: str, entry: Mapping[str, object]) -> Target | None:
         if entry.get("headers") is not None:
-            self._problems.append(f"{place}.headers: goes with url, not with command")
-        before = len(self._problems)
+            self._wrong(f"{place}.headers: goes with url, not with command")
+        before = self._wrongs
         command = self._text(f"{place}.command", entry["command"])
         args = self._list(f"{place}.args", entry.get("args"))
         env = self._texts(f"{place}.env", entry.get("env"))
         cwd = None if entry.get("cwd") is None else self._text(f"{place}.cwd", entry["cwd"])
-        if len(self._problems) > before:
+        if self._wrongs > before:
             return None
         return self._made(place, lambda: StdioServerParameters(command, args, env=env, cwd=cwd, restart=True))
 
     def _at_url(self, place: str, entry: Mapping[str, object], kind: str) -> Target | None:
         for key in ("args", "env", "cwd"):
             if entry.get(key):
-                self._problems.append(f"{place}.{key}: goes with command, not with url")
-        before = len(self._problems)
+                self._wrong(f"{place}.{key}: goes with command, not with url")
+        before = self._wrongs
         url = self._text(f"{place}.url", entry["url"])
         headers = self._texts(f"{place}.headers", entry.get("headers"))
-        if len(self._problems) > before:
+        if self._wrongs > before:
             return None
         scheme = url.partition(":")[0].lower()
         if kind and scheme not in _SCHEMES[kind]:
             schemes = " or ".join(f"{each}://" for each in _SCHEMES[kind])
-            self._problems.append(f"{place}.url: expected {schemes} for {kind}")
+            self._wrong(f"{place}.url: expected {schemes} for {kind}")
             return None
         if scheme in _SCHEMES["http"]:
             transport = _HTTP_TYPES.get(kind, "auto")
@@ -383,7 +400,7 @@ class _Reader:
         if headers and is_websocket_url(url):
             return self._made(place, lambda: WebSocketServerParameters(url, headers=headers))
         if headers:
-            self._problems.append(f"{place}.headers: goes with http://, https://, ws:// and wss:// only")
+            self._wrong(f"{place}.headers: goes with http://, https://, ws:// and wss:// only")
             return None
         return self._made(f"{place}.url", lambda: url)
 
@@ -392,7 +409,7 @@ class _Reader:
             target = make()
             connector_for(target)
         except (TypeError, ValueError) as error:
-            self._problems.append(f"{place}: {error}")
+            self._wrong(f"{place}: {error}")
             return None
         return target
 
@@ -402,7 +419,7 @@ class _Reader:
         if given is None:
             return []
         if not isinstance(given, (list, tuple)):
-            self._problems.append(f"{place}: expected an array of strings, not {_kind(given)}")
+            self._wrong(f"{place}: expected an array of strings, not {_kind(given)}")
             return []
         items = cast("list[object]", given)
         return [self._text(f"{place}[{number}]", item) for number, item in enumerate(items)]
@@ -411,7 +428,7 @@ class _Reader:
         if given is None:
             return {}
         if not isinstance(given, Mapping):
-            self._problems.append(f"{place}: expected an object of strings, not {_kind(given)}")
+            self._wrong(f"{place}: expected an object of strings, not {_kind(given)}")
             return {}
         members = cast("Mapping[str, object]", given)
         self._twice(members, place)
@@ -420,7 +437,7 @@ class _Reader:
     def _text(self, place: str, given: object) -> str:
         """Return a string with its references replaced by what they refer to."""
         if not isinstance(given, str):
-            self._problems.append(f"{place}: expected a string, not {_kind(given)}")
+            self._wrong(f"{place}: expected a string, not {_kind(given)}")
             return ""
 
         def value_of(found: re.Match[str]) -> str:
@@ -428,7 +445,7 @@ class _Reader:
                 return found[0][1:]  # "$${" is a "${" that is meant as it is
             named = _VARIABLE.fullmatch(found[2])
             if named is None:
-                self._problems.append(
+                self._wrong(
                     f"{place}: {found[0]} is no environment variable: expected ${{NAME}}, ${{NAME:-default}} or "
                     f"${{env:NAME}}; $${{ stands for ${{ itself"
                 )
@@ -437,7 +454,7 @@ class _Reader:
             if default is not None:
                 return value or default
             if value is None:
-                self._problems.append(
+                self._wrong(
                     f"{place}: the environment variable {named[1]} is not set; set it, or write "
                     f"${{{named[1]}:-default}}"
                 )

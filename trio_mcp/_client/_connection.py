@@ -11,17 +11,20 @@ Compatibility".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias, final
 
 import attrs
 import trio
 
+from .. import types
 from .._codec._json import InvalidData, cost_of, is_object
 from .._codec._jsonrpc import from_wire, to_wire
 from .._core._lifecycle import common_revision, is_inconclusive, judge_discovery, judge_initialize
 from .._core._reconnect import Backoff, RestartPolicy
+from .._core._tasks import TASK, with_tasks
 from .._errors import (
     METHOD_NOT_FOUND,
     MODERN_ERRORS,
@@ -34,7 +37,8 @@ from .._errors import (
     RequestError,
     SessionLost,
 )
-from .._limits import Limits
+from .._limits import Limits, check_given
+from .._logs import Log
 from .._peer._call import move_on_after_answer_time
 from .._peer._peer import Peer
 from .._revisions import (
@@ -49,17 +53,9 @@ from .._revisions import (
     Side,
 )
 from .._trio import open_hidden_nursery
-from ..types import (
-    ClientCapabilities,
-    DiscoverResult,
-    Implementation,
-    InitializeResult,
-    LoggingLevel,
-    RequestParams,
-    ServerCapabilities,
-    SetLevelRequestParams,
-)
 from ._subscriptions import ResourceSubscriptions, Subscriptions
+
+_log: Final = Log("trio_mcp.client")
 
 _STALE: Final = "the server does not know this connection any more"
 
@@ -75,20 +71,24 @@ class ClientIdentity:
         revisions: The revisions it may agree to.
         proposed: The legacy revision that it proposes. Default: the newest of them.
         on_description: Called with the answer that describes the server, as it came, before it is used.
+        refused: By revision, which methods it may not send; extensions may add what the core does not have.
+        hidden: By revision, the extensions among its capabilities that are not declared there.
     """
 
-    info: Implementation | Mapping[str, Any]
-    capabilities: ClientCapabilities | Mapping[str, Any]
+    info: types.Implementation | Mapping[str, Any]
+    capabilities: types.ClientCapabilities | Mapping[str, Any]
     revisions: Sequence[Revision]
     proposed: Revision | None = None
     on_description: Callable[[Mapping[str, Any]], object] | None = None
+    refused: Mapping[Revision, Collection[str]] = REFUSED[Side.CLIENT]
+    hidden: Mapping[Revision, Collection[str]] = MappingProxyType({})
 
     def meta(self, revision: Revision) -> dict[str, Any]:
         """Return what each request of a modern revision carries (2026-07-28, basic, "_meta")."""
         return {
             PROTOCOL_VERSION_KEY: str(revision),
             CLIENT_INFO_KEY: _plain(self.info, revision),
-            CLIENT_CAPABILITIES_KEY: _plain(self.capabilities, revision),
+            CLIENT_CAPABILITIES_KEY: self._capabilities(revision),
         }
 
     def handshake(self, legacy: Sequence[Revision]) -> dict[str, Any]:
@@ -96,9 +96,18 @@ class ClientIdentity:
         proposed = max(legacy) if self.proposed is None else self.proposed
         return {
             "protocolVersion": str(proposed),
-            "capabilities": _plain(self.capabilities, proposed),
+            "capabilities": self._capabilities(proposed),
             "clientInfo": _plain(self.info, proposed),
         }
+
+    def _capabilities(self, revision: Revision) -> Mapping[str, Any]:
+        declared = _plain(self.capabilities, revision)
+        hidden = self.hidden.get(revision)
+        if not hidden:
+            return declared
+        shown = {name: of for name, of in declared["extensions"].items() if name not in hidden}
+        rest = {name: value for name, value in declared.items() if name != "extensions"}
+        return {**rest, "extensions": shown} if shown else rest
 
     def described(self, answer: Mapping[str, Any]) -> None:
         """Take the answer that describes the server."""
@@ -135,10 +144,11 @@ class Connection:
 
     peer: Final[Peer]
     revision: Final[Revision]
-    server_info: Final[Implementation | None] = attrs.field(default=None, kw_only=True)
-    capabilities: Final[ServerCapabilities | None] = attrs.field(default=None, kw_only=True)
+    server_info: Final[types.Implementation | None] = attrs.field(default=None, kw_only=True)
+    capabilities: Final[types.ServerCapabilities | None] = attrs.field(default=None, kw_only=True)
     instructions: Final[str | None] = attrs.field(default=None, kw_only=True)
     _meta: dict[str, Any] = attrs.field(alias="meta", factory=dict[str, Any], kw_only=True)
+    _refused: Collection[str] = attrs.field(alias="refused", kw_only=True)
     is_assumed: bool = attrs.field(default=False, kw_only=True)
     is_certain: bool = attrs.field(default=True, init=False)
     subscriptions: Subscriptions = attrs.field(init=False)
@@ -225,13 +235,15 @@ class Connection:
 
     # What is sent in it.
 
-    async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None = None) -> None:
+    async def set_log_level(self, level: types.LoggingLevel, meta: Mapping[str, object] | None = None) -> None:
         """Ask for log messages: at once in the legacy era, with each request from now on in the modern."""
         if self.revision.is_modern:
             self._meta[LOG_LEVEL_KEY] = level
             await trio.lowlevel.checkpoint()
         else:
-            await self.peer.request("logging/setLevel", self.write(SetLevelRequestParams(level=level, meta=meta)))
+            await self.peer.request(
+                "logging/setLevel", self.write(types.SetLevelRequestParams(level=level, meta=meta))
+            )
 
     def check(self, method: str) -> None:
         """Check that a client may send the method in this revision.
@@ -239,7 +251,7 @@ class Connection:
         Raises:
             LocalProtocolError: The revision has no such method, or only servers may send it.
         """
-        if method in REFUSED[Side.CLIENT][self.revision]:
+        if method in self._refused:
             raise LocalProtocolError(f"a client of {self.revision} has no method {method}")
 
     def check_batch(self, methods: Iterable[str]) -> None:
@@ -253,6 +265,12 @@ class Connection:
         for method in methods:
             self.check(method)
 
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """The capabilities that each request declares, as plain JSON; empty in the legacy era."""
+        declared: Mapping[str, Any] = self._meta.get(CLIENT_CAPABILITIES_KEY, {})
+        return declared
+
     def with_meta(self, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """Return the parameters of a request with what the revision requires in their `_meta`."""
         if not self._meta:
@@ -261,13 +279,68 @@ class Connection:
             return {"_meta": self._meta}
         return {**params, "_meta": {**self._meta, **(params.get("_meta") or {})}}
 
-    def write(self, params: RequestParams) -> dict[str, Any]:
+    def write(self, params: types.RequestParams) -> dict[str, Any]:
         """Return the parameters of a request as plain JSON, with what the revision requires in their `_meta`."""
-        if not self._meta:
-            return to_wire(params, self.revision)
-        wire = to_wire(params, self.revision, without="_meta")
-        wire["_meta"] = {**self._meta, **(params.meta or {})}
+        try:
+            if not self._meta:
+                return to_wire(params, self.revision)
+            wire = to_wire(params, self.revision, without="_meta")
+            wire["_meta"] = {**self._meta, **(params.meta or {})}
+        except (AttributeError, TypeError):
+            check_params(params)
+            raise
         return wire
+
+
+def tasks_declared(connection: Connection) -> dict[str, Any]:
+    """Return what a request says in its `_meta` to declare that it knows tasks, whatever others declare."""
+    return {CLIENT_CAPABILITIES_KEY: with_tasks(connection.declared)}
+
+
+MAX_LATE_TASKS: Final = 100
+"""How many tasks of calls that were given up are being cancelled at once; no more, however many come."""
+
+
+def cancel_late_tasks(connection: Connection, nursery: trio.Nursery, timeout: float) -> None:
+    """Cancel each task that answers a call which was given up: nobody knows its id, so nobody would come for it.
+
+    Args:
+        connection: The connection; its peer calls back.
+        nursery: Runs what is sent.
+        timeout: How many seconds the server may take to answer.
+    """
+    running = 0
+
+    async def cancel(id: str) -> None:
+        nonlocal running
+        params = {"taskId": id, "_meta": tasks_declared(connection)}
+        try:
+            with trio.move_on_after(timeout):
+                await connection.peer.request("tasks/cancel", connection.with_meta(params))
+        except (McpError, trio.ClosedResourceError) as error:
+            _log.info("task %.60s could not be cancelled: %s", id, error)
+        finally:
+            running -= 1
+
+    def take(result: Mapping[str, Any]) -> None:
+        nonlocal running
+        id = result.get("taskId")
+        if result.get("resultType") == TASK and isinstance(id, str) and running < MAX_LATE_TASKS:
+            running += 1
+            nursery.start_soon(cancel, id)
+
+    if connection.revision.is_modern:
+        connection.peer.call_on_stray(take)
+
+
+def check_params(params: types.RequestParams) -> None:
+    """Refuse parameters of another kind than their hints say, once a request with them has failed.
+
+    Raises:
+        TypeError: One is.
+    """
+    kind: Any = type(params)
+    check_given(kind, {field.name: getattr(params, field.name) for field in attrs.fields(kind)})
 
 
 _MODERN_REFUSALS: Final = MODERN_ERRORS | {METHOD_NOT_FOUND}
@@ -289,7 +362,7 @@ async def negotiate(
     limits: Limits,
     *,
     probe: bool = True,
-    known: DiscoverResult | None = None,
+    known: types.DiscoverResult | None = None,
 ) -> Connection:
     """Agree with the server on a revision.
 
@@ -464,9 +537,10 @@ class _Discovery:
         """
         outcome = self._outcome
         if not isinstance(outcome, dict):
-            return Connection(self.peer, revision, meta=self.identity.meta(revision))
+            meta, refused = self.identity.meta(revision), self.identity.refused[revision]
+            return Connection(self.peer, revision, meta=meta, refused=refused)
         try:
-            result = from_wire(outcome, DiscoverResult)
+            result = from_wire(outcome, types.DiscoverResult)
             info = (result.meta or {}).get(SERVER_INFO_KEY) or outcome.get("serverInfo")
             self.identity.described(outcome)
             return _described(self.peer, self.identity, revision, result, info)
@@ -511,7 +585,7 @@ async def _fall_back(discovery: _Discovery, identity: ClientIdentity, legacy: Se
     return agreed
 
 
-def _assumed(peer: Peer, identity: ClientIdentity, revision: Revision, known: DiscoverResult) -> Connection:
+def _assumed(peer: Peer, identity: ClientIdentity, revision: Revision, known: types.DiscoverResult) -> Connection:
     info = (known.meta or {}).get(SERVER_INFO_KEY)
     try:
         assumed = _described(peer, identity, revision, known, info)
@@ -522,13 +596,14 @@ def _assumed(peer: Peer, identity: ClientIdentity, revision: Revision, known: Di
 
 
 def _described(
-    peer: Peer, identity: ClientIdentity, revision: Revision, result: DiscoverResult, info: object
+    peer: Peer, identity: ClientIdentity, revision: Revision, result: types.DiscoverResult, info: object
 ) -> Connection:
     return Connection(
         peer,
         revision,
         meta=identity.meta(revision),
-        server_info=None if info is None else from_wire(info, Implementation),
+        refused=identity.refused[revision],
+        server_info=None if info is None else from_wire(info, types.Implementation),
         capabilities=result.capabilities,
         instructions=result.instructions,
     )
@@ -539,7 +614,7 @@ async def _initialize(peer: Peer, identity: ClientIdentity, legacy: Sequence[Rev
     answer = await peer.request("initialize", identity.handshake(legacy))
     revision = judge_initialize(answer, legacy)
     try:
-        result = from_wire(answer, InitializeResult)
+        result = from_wire(answer, types.InitializeResult)
     except InvalidData as error:
         raise RemoteProtocolError(f"initialize: {error}") from error
     identity.described(answer)
@@ -547,6 +622,7 @@ async def _initialize(peer: Peer, identity: ClientIdentity, legacy: Sequence[Rev
     return Connection(
         peer,
         revision,
+        refused=identity.refused[revision],
         server_info=result.server_info,
         capabilities=result.capabilities,
         instructions=result.instructions,

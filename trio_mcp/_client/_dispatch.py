@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, final
 
@@ -16,12 +16,14 @@ import trio
 from .._channel import Channel, Origin
 from .._codec._json import InvalidData
 from .._codec._jsonrpc import Notification, Request, from_wire
-from .._core._lifecycle import CORE_RESULT_TYPES, check_identifier
-from .._errors import METHOD_NOT_FOUND, RequestError
+from .._core._http1 import NAME_SOURCES
+from .._core._lifecycle import CORE_RESULT_TYPES, check_identifier, chosen_revisions, revisions_with
+from .._errors import RequestError
+from .._limits import check_given
 from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler, OnProgress
 from .._peer._peer import Peer
-from .._revisions import BATCH_REVISION, LATEST, LATEST_LEGACY, METHODS, QUESTIONS, Revision, Side
+from .._revisions import BATCH_REVISION, LATEST, LATEST_LEGACY, REFUSED, Revision, Side, is_free
 from ..types import LoggingMessageNotificationParams
 from ._questions import OnElicitationComplete, Questions, RequestHandler
 from ._subscriptions import Subscriptions
@@ -75,18 +77,26 @@ def _read_only(given: Mapping[str, Any]) -> Mapping[str, Any]:
 @final
 @attrs.frozen
 class ClientExtension:
-    """An extension that a client knows. It is declared to servers of every revision, in `initialize` too.
+    """An extension that a client knows. It is declared to servers, in `initialize` too.
 
     Attributes:
         identifier: Its name, for example ``com.example/notes``.
         settings: The settings declared with it, as plain JSON.
+        methods: The methods it adds that a client sends, each with the parameter that the header field `Mcp-Name`
+            repeats over HTTP, or `None`: ``{"notes/get": "id", "notes/list": None}``. Only those need to be here
+            that have such a parameter, or whose name the protocol has in another revision.
+        revisions: The revisions it is for. In others it is not declared, its methods are the protocol's or
+            unknown, and its results and notifications are not handled. Default: all; a name that the protocol has
+            in some revisions is the extension's in the others.
         result_types: The handlers of the types of results it adds, by `resultType`.
         notification_handlers: The handlers of the notifications it adds, by method.
         request_handlers: The handlers of the requests of servers it adds, by method: input requests in the modern
             era, requests in the legacy one.
 
     Raises:
-        ValueError: The identifier is malformed, or a name belongs to the core protocol.
+        TypeError: Something is of another kind.
+        ValueError: The identifier is malformed, or a name belongs to the core protocol, in each revision or in
+            one of `revisions`.
 
     Spec: 2026-07-28, basic/versioning, "Extension Negotiation"; basic, "ResultType"; SEP-2133,
         "Negotiation".
@@ -94,6 +104,10 @@ class ClientExtension:
 
     identifier: str
     settings: Mapping[str, Any] = attrs.field(factory=dict[str, Any], converter=_read_only, kw_only=True)
+    methods: Mapping[str, str | None] = attrs.field(
+        factory=dict[str, "str | None"], converter=_read_only, kw_only=True
+    )
+    revisions: Collection[Revision] | None = attrs.field(default=None, converter=chosen_revisions, kw_only=True)
     result_types: Mapping[str, ResultHandler] = attrs.field(
         factory=dict[str, ResultHandler], converter=_read_only, kw_only=True
     )
@@ -104,19 +118,34 @@ class ClientExtension:
         factory=dict[str, RequestHandler], converter=_read_only, kw_only=True
     )
 
+    def __attrs_pre_init__(self, identifier: object, **given: object) -> None:
+        for name in [name for name, value in given.items() if value is attrs.NOTHING or name == "revisions"]:
+            del given[name]
+        check_given(ClientExtension, {**given, "identifier": identifier})
+
     def __attrs_post_init__(self) -> None:
         check_identifier(self.identifier)
         for kind in CORE_RESULT_TYPES & self.result_types.keys():
-            raise ValueError(f"{self.identifier}: the result type {kind} belongs to the core protocol")
-        for method in [*self.notification_handlers, *self.request_handlers]:
-            rule = METHODS.get(method)
-            if method in QUESTIONS or (rule is not None and rule.allows(Side.SERVER, LATEST)):
-                raise ValueError(f"{self.identifier}: the method {method} belongs to the core protocol")
+            raise ValueError(f"{self.identifier} claims the result type {kind}, which is the protocol's own")
+        for method in [*self.methods, *self.notification_handlers]:
+            revisions_with(method, self.identifier, self.revisions)
+        for method in self.request_handlers:
+            if not is_free(method, LATEST):
+                raise ValueError(f"{self.identifier} claims the method {method}, which is the protocol's own")
 
 
 @final
 class Extensions:
     """The extensions of a client, together.
+
+    Attributes:
+        settings: The settings of each, by identifier.
+        result_types: The handlers of results, by revision and type.
+        notification_handlers: Those of notifications, by revision and method.
+        request_handlers: Those of what a server asks, by method.
+        refused: By revision, which methods the client may not send.
+        hidden: By revision, which of them are not for it.
+        names: Which parameter of a method a header field repeats.
 
     Raises:
         ValueError: Two of them have the same identifier, or handle the same type or method.
@@ -124,9 +153,25 @@ class Extensions:
 
     def __init__(self, extensions: Sequence[ClientExtension]) -> None:
         self.settings = _merged("identifier", [{e.identifier: dict(e.settings)} for e in extensions])
-        self.result_types = _merged("result type", [e.result_types for e in extensions])
-        self.notification_handlers = _merged("notification", [e.notification_handlers for e in extensions])
+        self.result_types: dict[Revision, dict[str, ResultHandler]] = {}
+        self.notification_handlers: dict[Revision, dict[str, ExtensionNotificationHandler]] = {}
         self.request_handlers = _merged("request", [e.request_handlers for e in extensions])
+        self.refused = dict(REFUSED[Side.CLIENT])
+        self.hidden: dict[Revision, frozenset[str]] = {}
+        methods = _merged("method", [e.methods for e in extensions])
+        self.names = {**NAME_SOURCES, **{method: name for method, name in methods.items() if name is not None}}
+        for revision in Revision:
+            known = [e for e in extensions if e.revisions is None or revision in e.revisions]
+            self.hidden[revision] = frozenset(self.settings) - {e.identifier for e in known}
+            self.result_types[revision] = _merged("result type", [e.result_types for e in known])
+            self.notification_handlers[revision] = _merged(
+                "notification", [_free(e.notification_handlers, revision) for e in known]
+            )
+            self.refused[revision] -= {method for e in known for method in _free(e.methods, revision)}
+
+
+def _free(mapping: Mapping[str, _T], revision: Revision) -> Mapping[str, _T]:
+    return {method: value for method, value in mapping.items() if is_free(method, revision)}
 
 
 def _merged(what: str, mappings: Sequence[Mapping[str, _T]]) -> dict[str, _T]:
@@ -155,13 +200,13 @@ class NotificationHandlers:
     Attributes:
         on_log: For log messages.
         on_elicitation_complete: For the end of an elicitation by URL.
-        extensions: For the notifications that extensions add, by method.
+        extensions: For the notifications that extensions add, by revision and method.
         on_notification: For every other notification.
     """
 
     on_log: OnLog | None = None
     on_elicitation_complete: OnElicitationComplete | None = None
-    extensions: Mapping[str, ExtensionNotificationHandler] = MappingProxyType({})
+    extensions: Mapping[Revision, Mapping[str, ExtensionNotificationHandler]] = MappingProxyType({})
     on_notification: OnNotification | None = None
 
 
@@ -211,7 +256,7 @@ class ServerMessages:
             return {}
         if not self._questions.knows(request.method):
             _log.warning("refused a question of the server, %.60r: it has no handler", request.method)
-            raise RequestError(METHOD_NOT_FOUND, f"this client has no method {request.method}")
+            raise self._questions.unknown(request.method)
         return self._answer
 
     async def _answer(self, exchange: Exchange) -> Answer:
@@ -271,6 +316,7 @@ class ServerMessages:
                 _log.info("ignored the end of an elicitation that is not open: %.60r", id)
                 return None
             return handlers.on_elicitation_complete(id)
-        if method in handlers.extensions:
-            return handlers.extensions[method](params)
+        of_extension = handlers.extensions.get(self.revision or LATEST, {}).get(method)
+        if of_extension is not None:
+            return of_extension(params)
         return None if handlers.on_notification is None else handlers.on_notification(method, params)

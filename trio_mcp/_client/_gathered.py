@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from threading import get_ident
 from types import MappingProxyType
 from typing import Generic, TypeVar, final, overload
 
@@ -14,7 +15,7 @@ import attrs
 import trio
 
 from .._core._changes import Change, ChangeQueue, Resynced
-from .._trio import LightParkingLot
+from .._trio import LightParkingLot, check_thread
 
 _T = TypeVar("_T")
 
@@ -108,8 +109,10 @@ class GroupEvents(AsyncIterator[GroupEvent]):
         self._is_waiting = False
         self._is_left = False
         self._is_over = False
+        self._thread = get_ident()
 
     async def __anext__(self) -> GroupEvent:
+        check_thread(self._thread, "this subscription", "events.__anext__")
         await trio.lowlevel.checkpoint()
         if self._is_waiting:
             raise trio.BusyResourceError("another task is waiting for these events already")
@@ -131,7 +134,7 @@ class GroupEvents(AsyncIterator[GroupEvent]):
 
     # For the listening tasks.
 
-    def push(self, server: str, change: Change) -> None:
+    def _push(self, server: str, change: Change) -> None:
         """Add a change of a server."""
         queue = self._queues.get(server)
         if queue is None:
@@ -140,12 +143,12 @@ class GroupEvents(AsyncIterator[GroupEvent]):
             queue.push(Resynced("too many changes waited for the listener"))
         self._changed.unpark_all()
 
-    def end(self) -> None:
+    def _finish(self) -> None:
         """End the iteration after what is waiting: there are no servers any more."""
         self._is_over = True
         self._changed.unpark_all()
 
-    def close(self) -> None:
+    def _leave(self) -> None:
         """The block was left."""
         self._is_left = True
         self._queues.clear()

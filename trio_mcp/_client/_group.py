@@ -7,15 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from types import MappingProxyType
@@ -28,9 +20,9 @@ from typing_extensions import Unpack
 from .._core._changes import Resynced
 from .._core._group_names import GroupNames
 from .._core._reconnect import as_policy
-from .._errors import METHOD_NOT_FOUND, ConnectionLost, LocalProtocolError, McpError, RequestError
+from .._errors import METHOD_NOT_FOUND, LocalProtocolError, McpError, RequestError, ServerUnavailable
 from .._http._auth import Auth
-from .._limits import Limits, check_seconds, check_whole, refuse_unknown
+from .._limits import Limits, check_given, check_options, check_seconds, check_whole
 from .._logs import Log
 from .._printable import shown
 from .._trio import open_hidden_nursery
@@ -48,20 +40,21 @@ from ..types import (
     SubscriptionFilter,
     Tool,
 )
+from ._asks import asks_under
 from ._client import Client
 from ._config import ClientsConfig, GroupOptions, options_of, read_config
 from ._gathered import GroupEvents, Listed, Listing
-from ._listen import what_to_listen_to
+from ._listen import EnteredInTrio, entered_in_trio, what_to_listen_to
 from ._low_level import WorkOptions
 from ._members import Member, ServerState, StateChanges, States
-from ._open import ClientOptions, Target, can_have_auth, make_client
-from ._reconnecting import ReconnectingConnection
+from ._open import can_have_auth, make_client
 
 _log: Final = Log("trio_mcp.client")
 
 _T = TypeVar("_T")
 
 
+@entered_in_trio
 @asynccontextmanager
 async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -> AsyncGenerator[ClientGroup]:
     """Connect to several servers for as long as the block runs, without waiting for any of them.
@@ -87,16 +80,18 @@ async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -
         TypeError: An option is unknown, or of the wrong type.
         ValueError: Options contradict each other.
     """
-    refuse_unknown(options, GroupOptions)
+    check_options(options, GroupOptions)
     entries = await read_config(config, options.get("environment", os.environ))
-    unknown = options.get("server_options", {}).keys() - entries.keys()
-    if unknown:
-        raise ValueError(f"server_options: no such server: {', '.join(sorted(unknown))}")
+    policy = options.get("policy")
+    for option, named in (("server_options", options.get("server_options")), ("policy", policy)):
+        unknown = named.keys() - entries.keys() if isinstance(named, Mapping) else ()
+        if unknown:
+            raise ValueError(f"{option}: no such server: {', '.join(sorted(unknown))}")
     timeout = check_seconds("server_timeout", options.get("server_timeout", 10.0), may_be_zero=False)
     roots = options.get("roots")
     if roots is not None and not callable(roots) and not isinstance(roots, str):
         options["roots"] = tuple(roots)  # it is read once for each server
-    retry = as_policy(options.get("retry"))
+    retry = as_policy(options.get("retry"), "retry")
     prefix = options.get("prefix", "{}_".format)
     limits = options.get("limits", Limits())
     states = States()
@@ -109,7 +104,8 @@ async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -
         auth = options.get("auth")
         if auth is not None and "auth" not in client_options and can_have_auth(entry.target):
             client_options["auth"] = auth if isinstance(auth, Auth) else auth(name)
-        make = partial(_make, entry.target, client_options)
+        asks = asks_under(client_options.get("policy"), name)
+        make = partial(make_client, entry.target, client_options, asks=asks)
         make(lambda _: None)  # what is wrong with the options is raised here, before anything is started
         members[name] = Member(name, make, retry, client_options.get("limits", limits), states)
     names = GroupNames({name: prefix(name) for name in entries})
@@ -125,12 +121,6 @@ async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -
                 await _leave(members.values(), states)  # noqa: ASYNC102 - the members are shielded, and bounded
             raise
         await _leave(members.values(), states, at_end=True)
-
-
-def _make(
-    target: Target, options: ClientOptions, on_connection: Callable[[ConnectionLost | None], object]
-) -> tuple[ReconnectingConnection, Client]:
-    return make_client(target, options, on_connection)
 
 
 async def _leave(members: Collection[Member], states: States, *, at_end: bool = False) -> None:
@@ -212,7 +202,7 @@ class ClientGroup:
         """Return the client of a server that is ready.
 
         It stays the same while the server is lost and connected to again. Only a server that is opened once more
-        by ``retry`` gets another one.
+        by ``retry`` or `restart` gets another one.
 
         Raises:
             ServerUnavailable: The server is not ready. `wait_ready` waits for it.
@@ -265,23 +255,49 @@ class ClientGroup:
         """Wait until no server is being opened or restored: each is ready, or will not be by itself."""
         await self._states.wait_settled()
 
+    def restart(self, name: str) -> None:
+        """Close the client of a server and open another one, for a server that hangs, has failed or was closed.
+
+        The server is ``"connecting"`` at once, and nothing is waited for; `wait_ready` does. What is under way at
+        the server raises `trio.ClosedResourceError`. A process gets as much time to exit as when the group is
+        left, and is started again then. Policies (``retry``, ``restart``) begin anew. While the old client is
+        still being closed, calling this again changes nothing.
+
+        Args:
+            name: The server. What was given as a channel cannot be opened again, and fails.
+
+        Raises:
+            ServerUnavailable: The configuration disables it, or the block of the group is being left.
+            KeyError: There is no such server.
+        """
+        self._states.check_thread()
+        self._check(name)
+        member = self._servers.members.get(name)
+        if member is None or member.is_over:
+            raise ServerUnavailable(name, "disabled" if member is None else "closed")
+        member.restart()
+
     def _check(self, name: str) -> None:
         if name not in self:
             raise KeyError(f"there is no server {name!r} in this group: {', '.join(self)}")
 
     # Lists.
 
-    async def list_tools(self, *, fresh: bool = False) -> Listing[Tool]:
+    async def list_tools(self, *, fresh: bool = False, for_model: bool = False) -> Listing[Tool]:
         """List the tools of all servers that are ready, asking them at the same time.
 
         Args:
             fresh: Whether to ask the servers even if cached results are still fresh.
+            for_model: Whether to leave out the tools that only pages of their server may call, not a model.
 
         Returns:
             The tools, and why servers are missing.
         """
         return await self._list(
-            "tool", lambda client: client.list_tools(fresh=fresh), lambda tool: tool.name, is_renamed=True
+            "tool",
+            lambda client: client.list_tools(fresh=fresh, for_model=for_model),
+            lambda tool: tool.name,
+            is_renamed=True,
         )
 
     async def list_prompts(self, *, fresh: bool = False) -> Listing[Prompt]:
@@ -323,6 +339,7 @@ class ClientGroup:
                 if not (isinstance(error, RequestError) and error.code == METHOD_NOT_FOUND):
                     failures[server] = error
 
+        self._states.check_thread()
         await trio.lowlevel.checkpoint()
         async with open_hidden_nursery() as nursery:
             for server, state in self.states.items():
@@ -372,7 +389,11 @@ class ClientGroup:
             ServerUnavailable: The server is not ready.
         """
         await trio.lowlevel.checkpoint()
-        found = self._names.unmarked(name)
+        try:
+            found = self._names.unmarked(name)
+        except AttributeError:
+            check_given(ClientGroup.call_tool, {"name": name})
+            raise
         missing: Collection[str] = ()
         if found is None and self._names.is_marked(name):
             found = self._marked.get((kind, name))
@@ -518,7 +539,7 @@ class ClientGroup:
     async def complete(
         self,
         server: str,
-        ref: PromptReference | ResourceTemplateReference | Prompt | ResourceTemplate,
+        ref: str | PromptReference | ResourceTemplateReference | Prompt | ResourceTemplate,
         argument: str,
         value: str,
         *,
@@ -559,7 +580,9 @@ class ClientGroup:
             TypeError: The resources of a server are one string.
             KeyError: There is no such server.
         """
+        self._states.check_thread()
         max_events = check_whole("max_events", self._limits.max_events if max_events is None else max_events)
+        check_given(ClientGroup.listen, locals())
         of_server = {} if resources is None else dict(resources)
         for name in of_server:
             self._check(name)
@@ -574,7 +597,7 @@ class ClientGroup:
             )
         if not wanted:
             raise ValueError("there is nothing to listen to: name a list, or the URIs of resources by server")
-        return self._listen(wanted, max_events)
+        return EnteredInTrio(self._listen(wanted, max_events), "group.listen")
 
     @asynccontextmanager
     async def _listen(
@@ -593,14 +616,14 @@ class ClientGroup:
                         await begun.wait()
                 yield events
             finally:
-                events.close()
+                events._leave()  # noqa: SLF001 - not for users
                 nursery.cancel_scope.cancel(reason="the listener has left")
 
     async def _end_with_group(self, events: GroupEvents) -> None:
         while not self._states.are_final:
             await self._states.changed.park()
         await trio.lowlevel.checkpoint()
-        events.end()
+        events._finish()  # noqa: SLF001 - not for users
 
     async def _listen_to(
         self, name: str, wanted: SubscriptionFilter, events: GroupEvents, begun: trio.Event | None
@@ -611,7 +634,7 @@ class ClientGroup:
         while True:  # noqa: ASYNC913 - what changes comes from other tasks
             following = self._servers.client(name)
             if following is None or following is client:
-                await self._states.changed.park()
+                await self._states.wait_changed()
                 continue
             client = following
             events.refusals.pop(name, None)
@@ -623,11 +646,11 @@ class ClientGroup:
                     resources=wanted.resource_subscriptions or (),
                 ) as changes:
                     if has_missed:
-                        events.push(name, Resynced("the server has become ready"))
+                        events._push(name, Resynced("the server has become ready"))  # noqa: SLF001 - not for users
                     if begun is not None:
                         begun.set()
                     async for change in changes:
-                        events.push(name, change)
+                        events._push(name, change)  # noqa: SLF001 - not for users
             except (McpError, trio.ClosedResourceError, trio.TooSlowError) as error:
                 events.refusals[name] = error
                 _log.info("%s: changes are not notified: %s", name, error)

@@ -4,7 +4,8 @@
     legacy era   resources are subscribed to one by one; changes of lists are notified without a subscription
 
 `_Listener.hold` is the only loop that subscribes again. `Client.listen` and the callbacks for changes are its two
-listeners. Which subscription a notification belongs to is found in `_subscriptions`.
+listeners. Which subscription a notification belongs to is found in `_subscriptions`. At the end is what says what
+to write where the block of a listener, or of a client, is used as something else.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager
-from typing import ClassVar, Final, final
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from functools import wraps
+from threading import get_ident
+from types import TracebackType
+from typing import ClassVar, Final, NoReturn, ParamSpec, TypeVar, final
 
 import attrs
 import trio
@@ -31,17 +35,23 @@ from .._errors import (
     RemoteProtocolError,
     RequestError,
 )
-from .._limits import Limits
+from .._limits import Limits, check_given
 from .._logs import Log
-from .._trio import LightParkingLot, open_hidden_nursery
-from ..types import ServerCapabilities, SubscriptionFilter, SubscriptionsListenRequestParams
-from ._connection import Connection
+from .._trio import LightParkingLot, check_thread, check_trio_runs, open_hidden_nursery
+from ..types import ServerCapabilities, SubscriptionFilter, SubscriptionsListenRequestParams, evolve
+from ._connection import Connection, tasks_declared
 from ._reconnecting import RESUBSCRIBE, ReconnectingConnection
 from ._subscriptions import Subscription, subscription_id
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 _log: Final = Log("trio_mcp.client")
 
 _LISTEN: Final = "subscriptions/listen"
+
+ONE_INTERRUPTION: Final = 5.0
+"""Within how many seconds interruptions of the listeners of one connection are one, for the log."""
 
 
 # What a listener iterates over.
@@ -68,6 +78,7 @@ class Events(AsyncIterator[Change]):
         self._end: Callable[[], Exception] | None = None
         self._changed = LightParkingLot()
         self._is_waiting = False
+        self._thread = get_ident()
 
     @property
     def acknowledged(self) -> SubscriptionFilter:
@@ -81,6 +92,7 @@ class Events(AsyncIterator[Change]):
         return len(self._queue)
 
     async def __anext__(self) -> Change:
+        check_thread(self._thread, "this subscription", "events.__anext__")
         await trio.lowlevel.checkpoint()
         if self._is_waiting:
             raise trio.BusyResourceError("another task is waiting for these events already")
@@ -96,24 +108,24 @@ class Events(AsyncIterator[Change]):
 
     # For the listening task.
 
-    def acknowledge(self, acknowledged: SubscriptionFilter) -> None:
+    def _acknowledge(self, acknowledged: SubscriptionFilter) -> None:
         """Set what the server has agreed to notify."""
         self._acknowledged = acknowledged
 
-    def push(self, change: Change) -> bool:
+    def _push(self, change: Change) -> bool:
         """Add a change. Returns whether listening can go on; if there is no room, this ends it."""
         if self._end is None and not self._queue.push(change):
-            self.end(lambda: Lagged(self._queue.max_length))
+            self._finish(lambda: Lagged(self._queue.max_length))
         self._changed.unpark_all()
         return self._end is None
 
-    def end(self, make_error: Callable[[], Exception] = StopAsyncIteration) -> None:
+    def _finish(self, make_error: Callable[[], Exception] = StopAsyncIteration) -> None:
         """End the iteration after what is waiting; the first reason given is raised."""
         if self._end is None:
             self._end = make_error
         self._changed.unpark_all()
 
-    def close(self) -> None:
+    def _leave(self) -> None:
         """The block was left."""
         self._end = lambda: trio.ClosedResourceError("the block of listen() was left")
         self._queue.clear()
@@ -129,20 +141,25 @@ def what_to_listen_to(
     prompts_list_changed: bool,
     resources_list_changed: bool,
     resources: Iterable[str],
+    tasks: Iterable[str] = (),
 ) -> SubscriptionFilter:
     """Return what a listener wants.
 
     Raises:
-        TypeError: `resources` is one string.
+        TypeError: `resources` or `tasks` is one string.
         ValueError: It wants nothing.
     """
+    check_given(what_to_listen_to, locals())
     if isinstance(resources, str):
         raise TypeError(f"resources must be an iterable of URIs, not the string {resources!r:.60}")
+    if isinstance(tasks, str):
+        raise TypeError(f"tasks must be an iterable of ids, not the string {tasks!r:.60}")
     wanted = SubscriptionFilter(
         tools_list_changed=tools_list_changed or None,
         prompts_list_changed=prompts_list_changed or None,
         resources_list_changed=resources_list_changed or None,
         resource_subscriptions=tuple(dict.fromkeys(resources)) or None,
+        task_ids=tuple(dict.fromkeys(tasks)) or None,
     )
     if wanted == SubscriptionFilter():
         raise ValueError("there is nothing to listen to: name a list, or the URIs of resources")
@@ -180,7 +197,8 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
     connection.check(_LISTEN)
     peer = connection.peer
     acknowledge = subscription.acknowledge
-    params = connection.write(SubscriptionsListenRequestParams(notifications=subscription.wanted))
+    meta = tasks_declared(connection) if subscription.wanted.task_ids else None
+    params = connection.write(SubscriptionsListenRequestParams(notifications=subscription.wanted, meta=meta))
     with trio.CancelScope() as scope:
 
         def begin(id: RequestId) -> None:
@@ -271,7 +289,8 @@ class _Listener:
             try:
                 await reconnecting.connected(asks=self._makes_agreements)
                 if pause:
-                    await trio.sleep(pause)  # after the connection is back, or all clients would ask at once
+                    with reconnecting.cancelled_when_over():
+                        await trio.sleep(pause)  # after the connection is back, or all clients would ask at once
                 self._connection = await reconnecting.connected(asks=self._makes_agreements)
                 await self._subscribe(self._connection)
             except McpError as error:
@@ -302,12 +321,22 @@ class _Listener:
             delay = RESUBSCRIBE.first_delay if has_channel_ended else self._backoff.next_delay(self._lasted())
             if delay is None:
                 raise failure
-            _log.warning("listening was interrupted and goes on: %s", self._interruption)
+            self._log_interruption()
             # Spread what many clients do after the same interruption.
             pause = delay * random.uniform(0.5, 1.0)  # noqa: S311 - nothing is gained by guessing it
             if not has_channel_ended:
-                await trio.sleep(pause)
+                with reconnecting.cancelled_when_over():
+                    await trio.sleep(pause)
                 pause = 0.0
+
+    def _log_interruption(self) -> None:
+        """Log it, once for a connection: the end of a token, say, interrupts all of its listeners."""
+        now = trio.current_time()
+        if now - self._reconnecting.interrupted_at >= ONE_INTERRUPTION:
+            self._reconnecting.interrupted_at = now
+            _log.warning("listening was interrupted and goes on: %s", self._interruption)
+        else:
+            _log.debug("another listener was interrupted and goes on: %s", self._interruption)
 
     def _lasted(self) -> float:
         """Return how many seconds the subscription has held; 0 if it was never acknowledged."""
@@ -343,7 +372,7 @@ async def open_events(
                 await listener.wait_entered()
             yield events
         finally:
-            events.close()
+            events._leave()  # noqa: SLF001 - not for users
             nursery.cancel_scope.cancel(reason="the listener has left")
 
 
@@ -370,13 +399,14 @@ class _EventsListener(_Listener):
         except (McpError, trio.ClosedResourceError) as error:
             self._fail(error)
         else:
-            self._events.end()
+            self._events._finish()  # noqa: SLF001 - not for users
         finally:
             self._entered.set()
 
     def _fail(self, error: Exception) -> None:
         if self._entered.is_set():
-            self._events.end(error.renewed if isinstance(error, ConnectionLost) else lambda: error)
+            make_error = error.renewed if isinstance(error, ConnectionLost) else lambda: error
+            self._events._finish(make_error)  # noqa: SLF001 - not for users
         else:
             self._refusal = error
 
@@ -395,7 +425,7 @@ class _EventsListener(_Listener):
             try:
                 await connection.resource_subscriptions.acquire(uris)
                 subscription.is_acknowledged = True
-                self._acknowledge(_declared(self._wanted, connection.capabilities))
+                self._acknowledge(evolve(_declared(self._wanted, connection.capabilities), task_ids=None))
                 await connection.wait_over()
                 end = connection.end
                 raise trio.ClosedResourceError("this client was closed") if end is None else end.renewed()
@@ -407,12 +437,12 @@ class _EventsListener(_Listener):
     # Called while a message is being read.
 
     def _hear(self, change: Change) -> None:
-        if not self._events.push(change):
+        if not self._events._push(change):  # noqa: SLF001 - not for users
             self._scope.cancel(reason="the listener was too slow")
 
     def _acknowledge(self, acknowledged: SubscriptionFilter) -> None:
         self._acknowledged_at = trio.current_time()
-        self._events.acknowledge(acknowledged)
+        self._events._acknowledge(acknowledged)  # noqa: SLF001 - not for users
         missing = ungranted(self._wanted, acknowledged)
         if missing:
             _log.warning("the server does not notify changes of: %.500s", ", ".join(missing))
@@ -491,3 +521,59 @@ class _CallbackListener(_Listener):
             await _subscribe_modern(connection, subscription, self._limits.listen_timeout)
             return
         raise connection.end or ConnectionLost("the connection has ended")
+
+
+# Blocks, of listeners and of clients
+
+
+def entered_in_trio(
+    make: Callable[_P, AbstractAsyncContextManager[_T, bool | None]],
+) -> Callable[_P, AbstractAsyncContextManager[_T, bool | None]]:
+    """Return a function whose block says what to write if it is entered without ``async``, or outside of Trio."""
+
+    @wraps(make)
+    def open_it(*args: _P.args, **kwargs: _P.kwargs) -> AbstractAsyncContextManager[_T, bool | None]:
+        return EnteredInTrio(make(*args, **kwargs), make.__name__)
+
+    return open_it
+
+
+@final
+class EnteredInTrio(AbstractAsyncContextManager[_T, "bool | None"]):
+    """A block that says what to write where it is used as something else.
+
+    Args:
+        inner: The block.
+        name: What returns it, as users write it.
+    """
+
+    def __init__(self, inner: AbstractAsyncContextManager[_T, bool | None], name: str) -> None:
+        self._inner = inner
+        self._name = name
+
+    async def __aenter__(self) -> _T:
+        check_trio_runs(f"{self._name}()")
+        return await self._inner.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._inner.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - as if this were not here
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError(f"write 'async with {self._name}(...)', in an async function that trio.run runs")
+
+    def __await__(self) -> NoReturn:
+        raise TypeError(f"what {self._name}() returns is not awaited: write 'async with {self._name}(...) as it'")
+
+    def __aiter__(self) -> NoReturn:
+        raise TypeError(f"write 'async with {self._name}(...) as it', and 'async for one in it' inside")
+
+    def __exit__(self, *_: object) -> None:
+        raise AssertionError  # only there so that `__enter__` is called
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"what {self._name}() returns has no {name!r}: "
+            f"write 'async with {self._name}(...) as it', and use 'it'"
+        )

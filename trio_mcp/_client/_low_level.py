@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias, TypedDict, TypeVar, final
+from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, cast, final
 
 import attrs
 import trio
@@ -19,8 +18,17 @@ import trio
 from .._codec._json import InvalidData, cost_of, is_array, is_object
 from .._codec._jsonrpc import from_wire
 from .._core._reconnect import Backoff, RestartPolicy
-from .._errors import URL_ELICITATION_REQUIRED, ConnectionLost, RemoteProtocolError, RequestError, SessionLost
-from .._limits import Limits, refuse_unknown
+from .._core._tasks import TASK, TASK_METHODS, request_declares_tasks
+from .._errors import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    URL_ELICITATION_REQUIRED,
+    ConnectionLost,
+    RemoteProtocolError,
+    RequestError,
+    SessionLost,
+)
+from .._limits import Limits, check_given, refuse_unknown
 from .._logs import Log
 from .._peer._call import clock_stopped, current_clock, move_on_after_answer_time
 from .._peer._exchange import OnProgress, Progress
@@ -43,7 +51,7 @@ from ..types import (
     Tool,
 )
 from ._caches import ClientCaches, is_fresh
-from ._connection import Connection
+from ._connection import Connection, check_params
 from ._dispatch import ResultHandler
 from ._questions import Question, Questions
 from ._reconnecting import ReconnectingConnection
@@ -56,6 +64,13 @@ from ._reconnecting import ReconnectingConnection
 #
 # Spec: 2026-07-28, basic/patterns/mrtr; basic, "ResultType".
 
+
+_OPTIONS: Final = {
+    "elicitation/create": "on_elicit",
+    "sampling/createMessage": "on_sample",
+    "roots/list": "roots",
+}
+"""The options of `open_client` that answer questions of servers."""
 
 BROUGHT: Final = ("inputResponses", "requestState")
 """The parameters of a request that belong to one round."""
@@ -95,17 +110,25 @@ class InputRounds:
     Args:
         reconnecting: Cancels handlers once no connection can follow.
         questions: Has the user's handlers.
-        result_types: The types of results that extensions handle.
-        max_questions: How many questions a server may ask at once.
+        result_types: The types of results that extensions handle, by revision.
+        max_at_once: How many questions of one request are answered at once. The others wait.
     """
 
     _reconnecting: ReconnectingConnection
     _questions: Questions
-    _result_types: Mapping[str, ResultHandler]
-    _max_questions: int
+    _result_types: Mapping[Revision, Mapping[str, ResultHandler]]
+    _max_at_once: int
 
-    def result_type(self, method: str, result: Mapping[str, Any], revision: Revision) -> str:
+    def result_type(
+        self, method: str, result: Mapping[str, Any], revision: Revision, sent: Mapping[str, Any]
+    ) -> str:
         """Return the type of a result.
+
+        Args:
+            method: The method of the request.
+            result: The result.
+            revision: The revision in use.
+            sent: The parameters of the request, which may have declared that it knows tasks.
 
         Raises:
             RemoteProtocolError: The server asks back where it must not, or the type is unknown.
@@ -113,7 +136,9 @@ class InputRounds:
         if not revision.is_modern:
             # Results have no type there, but for those of extensions that both sides have declared.
             declared = result.get("resultType")
-            return declared if isinstance(declared, str) and declared in self._result_types else "complete"
+            return (
+                declared if isinstance(declared, str) and declared in self._result_types[revision] else "complete"
+            )
         # Where it is missing the server's revision is older, whatever was agreed (2026-07-28, basic,
         # "ResultType").
         kind = result.get("resultType", "complete")
@@ -121,8 +146,10 @@ class InputRounds:
             return str(kind)
         if kind == "input_required":
             raise RemoteProtocolError(f"{method}: the server must not answer this method with input_required")
-        if isinstance(kind, str) and kind in self._result_types:
+        if isinstance(kind, str) and kind in self._result_types[revision]:
             return kind
+        if kind == TASK and method in TASK_METHODS and request_declares_tasks(sent):
+            return TASK
         raise RemoteProtocolError(f"{method}: the result is of an unknown type: {kind!r:.60}")
 
     async def bring(self, method: str, result: Mapping[str, Any], revision: Revision) -> dict[str, Any]:
@@ -146,7 +173,7 @@ class InputRounds:
         return brought
 
     async def answer(self, method: str, asked: object, revision: Revision) -> dict[str, Any]:
-        """Let the user's handlers answer the server's questions, all of them at once.
+        """Let the user's handlers answer the server's questions, as many at once as may be served at once.
 
         No handler is called unless every question is allowed. When one handler fails, the others are cancelled;
         and all of them when there will be no connection any more. While the connection is being restored they
@@ -161,30 +188,31 @@ class InputRounds:
         questions = self._prepare(method, asked, revision)
         answers: dict[str, Any] = dict.fromkeys(questions)  # in the order of the questions
 
-        async def answer_one(key: str, question: Question) -> None:
-            answers[key] = await question()
+        unanswered = iter(questions.items())
+
+        async def answer_some() -> None:  # noqa: ASYNC910 - there is a question for each task
+            for key, question in unanswered:  # each is taken by one of the tasks
+                answers[key] = await question()
 
         with self._reconnecting.cancelled_when_over(), clock_stopped():
             async with open_hidden_nursery() as nursery:
-                for key, question in questions.items():
-                    nursery.start_soon(answer_one, key, question, name=f"answering {key!r} for {method}")
+                for _ in range(min(len(questions), self._max_at_once)):
+                    nursery.start_soon(answer_some, name=f"answering for {method}")
         await trio.lowlevel.checkpoint()  # there may have been nothing to answer
         return answers
 
     def _prepare(self, method: str, asked: object, revision: Revision) -> dict[str, Question]:
         if not is_object(asked):
             raise RemoteProtocolError(f"{method}: inputRequests: expected an object")
-        if len(asked) > self._max_questions:
-            raise RemoteProtocolError(
-                f"{method}: the server asks {len(asked)} questions at once; "
-                f"max_inbound_requests is {self._max_questions}"
-            )
         questions: dict[str, Question] = {}
         for key, request in asked.items():
             try:
                 questions[key] = self._prepare_one(request, revision)
             except (RequestError, ValueError) as error:
                 why = error.message if isinstance(error, RequestError) else str(error)
+                if isinstance(error, RequestError) and error.code == METHOD_NOT_FOUND:
+                    option = _OPTIONS.get(cast("dict[str, str]", request)["method"])
+                    why += f"; open_client({option}=...) lets it answer" if option else ""
                 raise RemoteProtocolError(f"{method}: inputRequests.{key:.60}: {why}") from error
         return questions
 
@@ -267,30 +295,44 @@ class WorkOptions(Brought, total=False):
     on_progress: ProgressTarget | None
 
 
-def brought_by(options: WorkOptions) -> Brought:
+def brought_by(options: WorkOptions, *, takes_arguments: str = "") -> Brought:
     """Return the options that are parameters.
+
+    Args:
+        options: What was given by name.
+        takes_arguments: The method, if it is one whose arguments could be meant.
 
     Raises:
         TypeError: An option is unknown.
     """
     brought = options.copy()
     if options:
-        refuse_unknown(options, WorkOptions)
+        try:
+            refuse_unknown(options, WorkOptions)
+        except TypeError as error:
+            if not takes_arguments:
+                raise
+            unknown = sorted(options.keys() - WorkOptions.__annotations__.keys())
+            if unknown == ["timeout"]:
+                raise
+            given = ", ".join(f"{name!r}: ..." for name in unknown)
+            raise TypeError(
+                f"{error}; arguments go into a mapping: {takes_arguments}(name, {{{given}}})"
+            ) from None
         brought.pop("on_progress", None)
     return brought
 
 
 # Reading results.
 
-_LISTS: Final[Mapping[Any, tuple[str, Any]]] = MappingProxyType(
-    {
-        ListPromptsResult: ("prompts", Prompt),
-        ListResourcesResult: ("resources", Resource),
-        ListResourceTemplatesResult: ("resourceTemplates", ResourceTemplate),
-        ListToolsResult: ("tools", Tool),
-    }
-)
-"""The member of a list's result that has the items, and their class."""
+LISTS: Final[dict[Any, tuple[str, Any]]] = {
+    ListPromptsResult: ("prompts", Prompt),
+    ListResourcesResult: ("resources", Resource),
+    ListResourceTemplatesResult: ("resourceTemplates", ResourceTemplate),
+    ListToolsResult: ("tools", Tool),
+}
+"""The member of a list's result that has the items, and their class. Those of extensions are added when they are
+imported."""
 
 MAX_REPORTED: Final = 5
 """How many of the items that are left out the log explains."""
@@ -308,7 +350,7 @@ def read_result(method: str, result: Mapping[str, Any], kind: type[_T]) -> _T:
     try:
         return from_wire(result, kind)
     except InvalidData as error:
-        member, item = _LISTS.get(kind, ("", None))
+        member, item = LISTS.get(kind, ("", None))
         items = result.get(member)
         if not is_array(items):
             raise RemoteProtocolError(f"{method}: {error}") from error
@@ -356,13 +398,15 @@ class ClientSettings:
         request_timeout: Seconds after which any request fails.
         max_input_rounds: How often a server may ask back before it answers one request.
         limits: How many questions a server may ask at once, how many pages a list may have, and so on.
-        result_types: The handlers of extensions for their types of results.
+        result_types: The handlers of extensions for their types of results, by revision.
+        tasks: Which calls declare that they may be answered with a task.
     """
 
     request_timeout: float
     max_input_rounds: int
     limits: Limits
-    result_types: Mapping[str, ResultHandler]
+    result_types: Mapping[Revision, Mapping[str, ResultHandler]]
+    tasks: Literal["required", "always", "never"] = "required"
 
 
 @attrs.define(eq=False, repr=False)
@@ -412,11 +456,7 @@ class LowLevelClient:
     # Asking.
 
     async def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        on_progress: ProgressTarget | None = None,
+        self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: ProgressTarget | None = None
     ) -> dict[str, Any]:
         """Send any request and wait for its result, both as plain JSON.
 
@@ -433,7 +473,9 @@ class LowLevelClient:
         Raises:
             RequestError: The answer is an error.
             RemoteProtocolError: The answer cannot be used.
-            LocalProtocolError: The revision in use has no such method, or the request is too large.
+            LocalProtocolError: The revision in use has no such method, and no extension of this client adds it
+                (`ClientExtension.methods`); or the request is too large.
+            ValueError: A number in `params` is NaN or infinite, which JSON has no number for.
             HttpStatusError: The answer is an error of HTTP, with its status and what came with it. `SessionLost`
                 if the session was lost and another one could not be begun.
             ConnectionLost: The connection ended before the answer came. Over HTTP that may be true of this
@@ -447,7 +489,11 @@ class LowLevelClient:
                 connection.check(method)
                 return connection.peer.request(method, connection.with_meta(params), on_progress=callback)
 
-            return await self._reconnecting.ask(send)
+            try:
+                return await self._reconnecting.ask(send)
+            except TypeError:
+                check_given(LowLevelClient.request, {"method": method, "params": params})
+                raise
 
     async def request_many(
         self, requests: Sequence[tuple[str, Mapping[str, Any] | None]], *, batch: bool = False
@@ -472,6 +518,7 @@ class LowLevelClient:
         Spec: 2025-03-26, basic, "Batching".
         """
         await trio.lowlevel.checkpoint()
+        check_given(LowLevelClient.request_many, {"requests": requests, "batch": batch})
         if batch:
 
             async def send(connection: Connection) -> list[dict[str, Any] | RequestError]:
@@ -525,6 +572,7 @@ class LowLevelClient:
         Spec: 2026-07-28, basic/patterns/mrtr, "InputRequests".
         """
         await trio.lowlevel.checkpoint()
+        check_given(LowLevelClient.answer_input, {"input_requests": input_requests})
         return await self._rounds.answer("answer_input", dict(input_requests), self.revision)
 
     async def aclose(self) -> None:
@@ -618,7 +666,10 @@ class LowLevelClient:
         """
         # Not a coroutine, nor around every call: a call without a timeout runs in three frames before
         # `Peer.request`.
-        if self._settings.request_timeout == math.inf and not isinstance(on_progress, trio.MemorySendChannel):
+        # A channel is an abstract base class, to ask for which is slow.
+        if self._settings.request_timeout == math.inf and (
+            on_progress is None or not isinstance(on_progress, trio.MemorySendChannel)
+        ):
             return self._ask_in_rounds(method, params, on_progress, hand_back=hand_back)
         return self._ask_in_time(method, params, on_progress, hand_back=hand_back)
 
@@ -651,14 +702,19 @@ class LowLevelClient:
         for rounds in range(max_rounds + 1):
             try:
                 result = await self._reconnecting.ask(send)
+            except TypeError:
+                check_params(params)
+                raise
             except RequestError as error:
                 if error.code == URL_ELICITATION_REQUIRED:
                     self._questions.elicitations.add_required(error.data)
+                if error.code == INVALID_PARAMS:
+                    check_params(params)
                 raise
-            kind = self._rounds.result_type(method, result, revision)
+            kind = self._rounds.result_type(method, result, revision, wire)
             if kind != "input_required" or hand_back:
                 answered = Answered(result, wire, kind, rounds)
-                return answered if kind == "complete" else await self._finished(method, answered)
+                return answered if kind == "complete" else await self._finished(method, answered, revision)
             clock = current_clock()
             if clock is not None:
                 clock.push()  # the server has answered, so it is not silent
@@ -671,9 +727,9 @@ class LowLevelClient:
             f"{method}: the server still asks back after {max_rounds} rounds (max_input_rounds)"
         )
 
-    async def _finished(self, method: str, answered: Answered) -> Answered:
+    async def _finished(self, method: str, answered: Answered, revision: Revision) -> Answered:
         """Let an extension turn a result of its type into a complete one."""
-        finish = self._settings.result_types.get(answered.result_type)
+        finish = self._settings.result_types[revision].get(answered.result_type)
         if finish is None:
             return answered  # noqa: ASYNC910 - the callers have waited for it
         with self._reconnecting.cancelled_when_over():

@@ -12,6 +12,8 @@ of their answers, is in `_group`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
+from threading import get_ident
 from typing import Final, Literal, TypeAlias, cast, final
 
 import attrs
@@ -22,7 +24,7 @@ from .._errors import ConnectionLost, McpError, ServerUnavailable
 from .._limits import Limits
 from .._logs import Log
 from .._printable import printable
-from .._trio import LightParkingLot
+from .._trio import LightParkingLot, check_thread
 from ._client import Client
 from ._reconnecting import ReconnectingConnection
 
@@ -41,10 +43,10 @@ class ServerState:
 
     Attributes:
         server: Its name in the group.
-        status: ``"connecting"``: it is being opened, also once more after a failure. ``"ready"``: it can be
-            asked. ``"lost"``: the connection has ended, and another one is being opened by the policy of its
-            transport; without a policy, it is still being closed, which shows why. ``"failed"``: it
-            could not be opened, or was lost for good, and nothing more will be tried.
+        status: ``"connecting"``: it is being opened, also once more, after a failure or by `ClientGroup.restart`.
+            ``"ready"``: it can be asked. ``"lost"``: the connection has ended, and another one is being opened by
+            the policy of its transport; without a policy, it is still being closed, which shows why.
+            ``"failed"``: it could not be opened, or was lost for good, and nothing more will be tried by itself.
             ``"disabled"``: the configuration says so. ``"closed"``: its client was closed, or the group was left.
         reason: Why, in one sentence, made printable; `None` if there is nothing to say. Of a server that is being
             opened once more, why it failed before.
@@ -80,7 +82,7 @@ class StateChanges(AsyncIterator[ServerState]):
                 return state
             if self._states.are_final:
                 raise StopAsyncIteration
-            await self._states.changed.park()
+            await self._states.wait_changed()
 
 
 @final
@@ -96,7 +98,17 @@ class States:
         self.changed: Final = LightParkingLot()
         self.are_final: bool = False
         self._states: dict[str, tuple[int, ServerState]] = {}
+        self._thread = get_ident()
         self._look: dict[str, Callable[[], object]] = {}
+
+    async def wait_changed(self) -> None:
+        """Wait until a server gets another state, or there will be no other states."""
+        self.check_thread()
+        await self.changed.park()
+
+    def check_thread(self) -> None:
+        """Check that this is the thread of the group; see there."""
+        check_thread(self._thread, "this group", "group.call_tool")
 
     def watch(self, server: str, look: Callable[[], object]) -> None:
         """Call a function, which may `set` another state, before anybody is told that a server is ready."""
@@ -150,12 +162,12 @@ class States:
             out = [name for name, status in statuses.items() if status not in _MAY_COME and status != "ready"]
             if len(of) - len(out) < at_least:
                 raise self.unavailable(out[0])
-            await self.changed.park()
+            await self.wait_changed()
 
     async def wait_settled(self) -> None:
         """Wait until no server is being opened or restored."""
         while any(state.status in _MAY_COME for _, state in self._current().values()):
-            await self.changed.park()
+            await self.wait_changed()
         await trio.lowlevel.checkpoint()
 
     def unavailable(self, name: str) -> ServerUnavailable:
@@ -167,90 +179,109 @@ class States:
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class Member:
     """One server of a group. Its task is `run`, which raises nothing but what ends the program.
 
     Args:
         name: Its name in the group.
         make: Makes a client of it, given what to call when its connection changes.
-        retry: When opening it is tried again after a failure; `None` for never.
+        retry: When opening it is tried again after a failure: a policy; `None` for never.
         limits: How long closing it may take.
         states: Where its state is kept.
+
+    Attributes:
+        is_over: Whether it is being closed, or was.
     """
 
-    def __init__(
-        self,
-        name: str,
-        make: Callable[[Callable[[ConnectionLost | None], object]], tuple[ReconnectingConnection, Client]],
-        retry: RestartPolicy | None,
-        limits: Limits,
-        states: States,
-    ) -> None:
-        self.name: Final = name
-        self.client: Client | None = None
-        self.finished: Final = trio.Event()
-        self._make = make
-        self._backoff = None if retry is None else Backoff(retry)
-        self._limits = limits
-        self._states = states
-        self._closing = trio.Event()
-        self._reconnecting: ReconnectingConnection | None = None
-        self._failures = 0
-        self._ready_at: float | None = None
-        # The body of the group is cancelled first, and may still need the server while it cleans up.
-        self._scope = trio.CancelScope(shield=True)
-        states.set(ServerState(name, "connecting"))
-        states.watch(name, self._look)
+    name: str
+    _make: Callable[[Callable[[ConnectionLost | None], object]], tuple[ReconnectingConnection, Client]]
+    _retry: RestartPolicy | None
+    _limits: Limits
+    _states: States
+    client: Client | None = attrs.field(default=None, init=False)
+    finished: trio.Event = attrs.field(factory=trio.Event, init=False)
+    is_over: bool = attrs.field(default=False, init=False)
+    # The client that is open now is to be closed: for good if `is_over`, else another one is opened after it.
+    _ending: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _reconnecting: ReconnectingConnection | None = attrs.field(default=None, init=False)
+    _failures: int = attrs.field(default=0, init=False)
+    _ready_at: float | None = attrs.field(default=None, init=False)
+    # The body of the group is cancelled first, and may still need the server while it cleans up.
+    _scope: trio.CancelScope = attrs.field(factory=partial(trio.CancelScope, shield=True), init=False)
+    # Around one client: what bounds its end when another one is to follow.
+    _client_scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._states.set(ServerState(self.name, "connecting"))
+        self._states.watch(self.name, self._look)
 
     async def run(self) -> None:
-        """Open the server, keep it connected, and open it once more as often as `retry` says, until closed."""
+        """Open the server, keep it connected, open it once more as `retry` and `restart` say; until closed."""
         try:
             with self._scope:
-                await self._keep()
+                while True:
+                    await self._keep()
+                    await self._ending.wait()
+                    if self.is_over:
+                        return
+                    self._ending = trio.Event()
         finally:
+            self.is_over = True
             if self._states[self.name].status != "failed":
                 self._set("closed")
             self.client = None
             self.finished.set()
 
     async def _keep(self) -> None:
-        while not self._closing.is_set():
+        """Open the server, and once more as often as `retry` says, until it has failed or is closed."""
+        backoff = None if self._retry is None else Backoff(self._retry)
+        while True:
             error = await self._connect()
-            if error is None or self._closing.is_set():
-                return  # closed: by `Client.aclose`, or with the group
+            if self._ending.is_set():
+                return
+            if error is None:  # by `Client.aclose`
+                self._set("closed")
+                return
             self._failures += 1
             lasted = 0.0 if self._ready_at is None else trio.current_time() - self._ready_at
-            delay = None if self._backoff is None else self._backoff.next_delay(lasted)
+            delay = None if backoff is None else backoff.next_delay(lasted)
             if delay is None:
                 self._set("failed", error)
                 return
             self._set("connecting", error)
             _log.warning("%s: %s; opening it again in %g s", self.name, error, delay)
             with trio.move_on_after(delay):
-                await self._closing.wait()
-        await trio.lowlevel.checkpoint()
+                await self._ending.wait()
+            if self._ending.is_set():  # perhaps in the step in which the pause was over
+                return
 
     async def _connect(self) -> Exception | None:
-        """Open the server and keep it connected. Returns why that has ended; `None` if it was closed."""
-        await trio.lowlevel.checkpoint()
+        """Open the server and keep it connected. Returns why that has ended; `None` if it was closed.
+
+        If the group is being left already, this only closes a channel that was given.
+        """
         self._ready_at = None
         reconnecting, client = self._make(lambda end: self._connection_changed(client, end))
         self._reconnecting = reconnecting
+        if self.is_over:  # `begin_closing` has found nothing to close, or what came before this
+            reconnecting.begin_closing()
         try:
-            await reconnecting.run(lambda: None)
+            with trio.CancelScope() as self._client_scope:
+                await reconnecting.run(lambda: None)
         except McpError as error:
-            return error
+            return error  # noqa: ASYNC910 - connecting checkpoints
         # The boundary of a server: what is wrong with one, even with its program in this process, ends no other.
         except Exception as error:
-            if not self._closing.is_set():
+            if not self._ending.is_set():
                 _log.exception("%s: the client has failed", self.name)
-            return error
+            return error  # noqa: ASYNC910 - the same
         finally:
             self.client = None
         return reconnecting.failure
 
     def _connection_changed(self, client: Client, end: ConnectionLost | None) -> None:
-        if self._closing.is_set():
+        if self._ending.is_set():
             return
         if end is None:
             self.client = client
@@ -263,7 +294,7 @@ class Member:
     def _look(self) -> None:
         """Notice that the connection has ended before its task does."""
         end = None if self._reconnecting is None else self._reconnecting.channel_end
-        if end is not None and not self._closing.is_set():
+        if end is not None and not self._ending.is_set():
             self._set("lost", end)
 
     def _set(self, status: ServerStatus, error: Exception | None = None) -> None:
@@ -271,6 +302,15 @@ class Member:
         self._states.set(ServerState(self.name, status, reason, error, self._failures))
 
     # Closing.
+
+    def restart(self) -> None:
+        """Let `run` close the client, within the time that an orderly end can take, and open another one."""
+        if self._reconnecting is None or self._ending.is_set():
+            return  # it has not begun to be opened, or is being restarted
+        self.client = None
+        self._failures = 0
+        self._set("connecting")
+        self._client_scope.deadline = self._end_client()
 
     async def finish_notifications(self) -> None:
         """Wait until callbacks have taken what was received, as `Client.aclose` does first."""
@@ -280,13 +320,18 @@ class Member:
 
     def begin_closing(self) -> None:
         """Let `run` close the client and return, within the time that an orderly end can take. Does not wait."""
-        self._closing.set()
+        self.is_over = True
+        self._scope.deadline = self._end_client()
+
+    def _end_client(self) -> float:
+        """Begin to close the client. Returns when that must be over."""
+        self._ending.set()
         if self._reconnecting is not None:
             self._reconnecting.begin_closing()
         limits = self._limits
         # What each part of an end may take: the messages, the handlers and lifespan of a server here, a process.
         seconds = limits.goodbye_timeout + limits.drain_timeout + limits.lifespan_timeout
-        self._scope.deadline = trio.current_time() + seconds + 2 * limits.terminate_timeout
+        return trio.current_time() + seconds + 2 * limits.terminate_timeout
 
     def hurry(self) -> None:
         """Close within `Limits.goodbye_timeout`; a process still gets the time that it may take to exit."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import Final, Literal, Protocol, TypeAlias, TypedDict, final, get_args, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypedDict, final, get_args, runtime_checkable
 
 import attrs
 import trio
@@ -25,22 +26,25 @@ from .._bindings._socket_client import (
 from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
 from .._bindings._websocket_client import WebSocketServerParameters, is_websocket_url, open_websocket
 from .._channel import Channel
+from .._core._http1 import NAME_SOURCES
+from .._core._tasks import METHODS_OF_TASKS, TASKS
 from .._errors import ConnectionLost
 from .._http._auth import Auth
 from .._http._target import UNIX_SCHEME, shown_url
-from .._limits import Limits, check_seconds, refuse_unknown
+from .._limits import Limits, check_options, check_seconds, check_whole
 from .._peer._call import current_clock
 from .._peer._middleware import Middleware
 from .._peer._send_queue import OnFrame
-from .._revisions import Revision
-from .._trio import open_hidden_nursery, shield_started
+from .._revisions import MODERN, Revision
+from .._trio import check_trio_runs, open_hidden_nursery, shield_started
 from .._version import __version__
-from ..types import ClientCapabilities, DiscoverResult, Implementation, SubscriptionFilter, evolve
+from ..types import ClientCapabilities, DiscoverResult, Implementation, LoggingLevel, SubscriptionFilter, evolve
+from ._asks import AskPolicy, Asks, asks_under
 from ._caches import ClientCaches, ResponseCache
 from ._client import Client
 from ._connection import ClientIdentity
 from ._dispatch import ClientExtension, Extensions, NotificationHandlers, OnLog, OnNotification, ServerMessages
-from ._listen import listen_for_callbacks
+from ._listen import entered_in_trio, listen_for_callbacks
 from ._low_level import ClientSettings
 from ._questions import (
     DEFAULT_ELICIT_MODES,
@@ -96,14 +100,23 @@ def parameters_of(url: str) -> HttpServerParameters | WebSocketServerParameters 
         return parse_socket_url(url)
     if is_websocket_url(url):
         return WebSocketServerParameters(url)
-    if mark and scheme.lower() not in _HTTP_SCHEMES:
+    if not mark:
+        raise ValueError(
+            f"a string must be the URL of a server, such as 'https://example.com/mcp', not {shown_url(url)!r}; "
+            "a program is started by StdioServerParameters(command, args)"
+        )
+    if scheme.lower() not in _HTTP_SCHEMES:
         known = "http, https, http+unix, ws, wss, ws+unix, tcp, tls or unix"
         raise ValueError(f"the scheme of a server's URL must be {known}: {shown_url(url)!r}")
     return HttpServerParameters(url)
 
 
-def connector_for(target: Target) -> Connector:
+def connector_for(target: Target, names: Mapping[str, str] = NAME_SOURCES) -> Connector:
     """Return how channels to the target are opened.
+
+    Args:
+        target: The target.
+        names: Which parameter of a method a header field repeats, over HTTP.
 
     Raises:
         TypeError: A client cannot be opened on such an object.
@@ -112,7 +125,7 @@ def connector_for(target: Target) -> Connector:
     if isinstance(target, str):
         target = parameters_of(target)
     if isinstance(target, HttpServerParameters):
-        return Connector(open=partial(_open_http, target), restart=target.restart)
+        return Connector(open=partial(_open_http, target, names), restart=target.restart)
     if isinstance(target, WebSocketServerParameters):
         return Connector(open=partial(_open_websocket, target), restart=target.restart, survives_probe=True)
     if isinstance(target, (TcpServerParameters, UnixServerParameters)):
@@ -121,11 +134,16 @@ def connector_for(target: Target) -> Connector:
         return Connector(open=partial(open_stdio_server, target), restart=target.restart, survives_probe=True)
     if isinstance(target, Channel):
         return Connector(open=partial(_open_given, target))
-    if isinstance(target, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
+    given: Any = target
+    is_class = isinstance(given, type)  # that of a server looks like one
+    kind = f"the class {given.__name__}" if is_class else type(given).__name__
+    if not is_class and isinstance(target, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
         return Connector(open=partial(_open_in_process, target), survives_probe=True)
+    program = "; a program is started by StdioServerParameters(command, args)"
     raise TypeError(
-        "a client is opened on a URL, parameters of a server (Http…, WebSocket…, Stdio…, Tcp… or "
-        f"UnixServerParameters), a Server or a Channel, not on {type(target).__name__}"
+        "a client is opened on a URL, HttpServerParameters, WebSocketServerParameters, StdioServerParameters, "
+        f"TcpServerParameters, UnixServerParameters, a Server, a Proxy or a Channel, not on {kind}"
+        f"{program if isinstance(given, (list, tuple, os.PathLike)) else ''}"
     )
 
 
@@ -168,12 +186,14 @@ def connector_for_http_sse(target: Target) -> Connector:
     return connector_for(attrs.evolve(target, transport="sse"))
 
 
-def _open_http(parameters: HttpServerParameters, limits: Limits) -> AbstractAsyncContextManager[Channel]:
+def _open_http(
+    parameters: HttpServerParameters, names: Mapping[str, str], limits: Limits
+) -> AbstractAsyncContextManager[Channel]:
     # Not above: clients of other servers, and servers, start sooner without HTTP.
     from .._bindings._http_client import open_streamable_http
 
     clock = current_clock()  # that of connecting
-    return open_streamable_http(parameters, limits, clocks=() if clock is None else (clock,))
+    return open_streamable_http(parameters, limits, clocks=() if clock is None else (clock,), names=names)
 
 
 def _open_websocket(
@@ -223,6 +243,17 @@ def identity_of(target: object) -> Hashable:
     if isinstance(target, StdioServerParameters):
         return target
     return _Same(target) if isinstance(target, (Channel, ServesChannels)) else None
+
+
+def name_of(target: object) -> str:
+    """Return what people and records may be shown of a target: arguments and URLs can hold secrets."""
+    if isinstance(target, StdioServerParameters):
+        return os.path.basename(os.fspath(target.command))  # noqa: PTH119 - of any system
+    url = target if isinstance(target, str) else getattr(target, "url", None)
+    if isinstance(url, str):
+        return shown_url(url)
+    info = getattr(target, "info", None)  # that of a `Server`
+    return info.name if isinstance(info, Implementation) else type(target).__name__
 
 
 @final
@@ -277,14 +308,22 @@ class ClientOptions(TypedDict, total=False):
             must show the whole URL, and may open it only if the user agrees; this library opens none.
         on_elicitation_complete: Called with the id of an elicitation when its user is done at the URL. In
             2025-11-25 only.
+        policy: Which of all this the server may ask for, how often and how much, and what a person decides about
+            before and after; see `AskPolicy`. Default: whatever there is a handler for, as often as it likes.
         roots: Where a server may work, as roots, ``file://`` URIs and paths, or a function that returns them;
             declares roots, even if there are none yet. See `Client.set_roots`.
         max_input_rounds: How often a modern server may ask back before it answers one request. Default: 10.
         request_handlers: Handlers of other requests of the server, by method. Default: none.
+        tasks: Which calls of tools a server of 2026-07-28 may answer with a task, for which `Client.call_tool`
+            then waits: ``"required"``, the default, those that it would refuse otherwise; ``"always"``, all of
+            them; ``"never"``. With `Client.start_task` it may in any case.
         extensions: The extensions of the protocol that are known. Default: none.
         middleware: Is around every request and notification, in either direction, the first outermost; see
             `Middleware`. Default: none.
         on_log: Called with each log message of the server. Default: they are dropped.
+        log_level: Which log messages servers are asked for that declare to have them: those of at least this
+            severity; `None` to leave it to the server, which sends none in 2026-07-28. `Client.set_log_level`
+            asks for another. Default: ``"info"`` if ``on_log`` is given, else `None`.
         on_notification: Called with method and parameters of every other notification. Default: they are dropped.
         on_tools_list_changed: Called when the list of tools has changed, or may have while the connection was
             being restored. In the modern era the client subscribes to it, if the server declares such
@@ -292,8 +331,9 @@ class ClientOptions(TypedDict, total=False):
             one at a time, in order.
         on_prompts_list_changed: Called when the list of prompts has changed, likewise.
         on_resources_list_changed: Called when the list of resources has changed, likewise.
-        on_resource_updated: Called with the URI of each resource that has changed, as far as `Client.listen` or
-            `Client.request` has subscribed to it.
+        on_resource_updated: Called with the URI of each resource that has changed, of those that `Client.listen`
+            is listening to, or `Client.request` has subscribed to. This option alone subscribes to none, and is
+            then never called.
         cache: Where results are cached as long as the server allows; `None` for nowhere. Default: a new
             `ResponseCache` for this client alone.
         cache_partition: Who shares the private results in `cache`: clients that authenticate as the same
@@ -315,11 +355,14 @@ class ClientOptions(TypedDict, total=False):
     elicit_modes: Collection[ElicitMode] | tuple[ElicitMode, ...]  # mypy reads literals in a tuple only as one
     on_elicitation_complete: OnElicitationComplete | None
     roots: Roots | None
+    policy: AskPolicy | None
     max_input_rounds: int
     request_handlers: Mapping[str, RequestHandler]
+    tasks: Literal["required", "always", "never"]
     extensions: Sequence[ClientExtension]
     middleware: Sequence[Middleware]
     on_log: OnLog | None
+    log_level: LoggingLevel | None
     on_notification: OnNotification | None
     on_tools_list_changed: Callable[[], object] | None
     on_prompts_list_changed: Callable[[], object] | None
@@ -330,6 +373,7 @@ class ClientOptions(TypedDict, total=False):
     on_frame: OnFrame | None
 
 
+@entered_in_trio
 @asynccontextmanager
 async def open_client(target: Target, **options: Unpack[ClientOptions]) -> AsyncGenerator[Client]:
     """Connect to a server for as long as the block runs.
@@ -407,6 +451,7 @@ async def run_client(
     Raises:
         Others: As `open_client`, and only before the client is connected.
     """
+    check_trio_runs("run_client()")
     reconnecting, client = make_client(target, options)
     await reconnecting.run(lambda: task_status.started(client))
 
@@ -431,7 +476,11 @@ async def _run(
 
 
 def make_client(
-    target: Target, options: ClientOptions, on_connection: Callable[[ConnectionLost | None], object] | None = None
+    target: Target,
+    options: ClientOptions,
+    on_connection: Callable[[ConnectionLost | None], object] | None = None,
+    *,
+    asks: Asks | None = None,
 ) -> tuple[ReconnectingConnection, Client]:
     """Make a client that is not connected yet: whoever runs the connection connects it.
 
@@ -439,28 +488,38 @@ def make_client(
         target: As for `open_client`.
         options: Likewise.
         on_connection: See `ReconnectingConnection`.
+        asks: What this server has asked so far, if it was opened before.
 
     Raises:
         TypeError, ValueError: As `open_client`.
     """
-    refuse_unknown(options, ClientOptions)
+    check_options(options, ClientOptions)
     target = with_auth(target, options.get("auth"))
     request_timeout = options.get("request_timeout", math.inf)
     check_seconds("request_timeout", request_timeout, may_be_zero=False)
-    max_input_rounds = options.get("max_input_rounds", 10)
-    if max_input_rounds < 1:
-        raise ValueError(f"max_input_rounds must be at least 1, not {max_input_rounds!r}")
+    max_input_rounds = check_whole("max_input_rounds", options.get("max_input_rounds", 10))
     limits = options.get("limits", Limits())
-    extensions = Extensions(options.get("extensions", ()))
+    tasks = options.get("tasks", "required")
+    ours = [ClientExtension(TASKS, revisions=MODERN, methods=METHODS_OF_TASKS)] if tasks == "always" else []
+    extensions = Extensions([*options.get("extensions", ()), *ours])
     handlers = _question_handlers(options, extensions)
-    capabilities = handlers.declared(options.get("capabilities", ClientCapabilities()))
+    capabilities = options.get("capabilities", ClientCapabilities())
+    if asks is None:
+        asks = asks_under(options.get("policy"), name_of(target))
+    if asks is not None:
+        handlers, capabilities = handlers.restricted(asks), asks.restricted(capabilities)
+    capabilities = handlers.declared(capabilities)
     if extensions.settings:
         capabilities = evolve(capabilities, extensions={**(capabilities.extensions or {}), **extensions.settings})
     era = options.get("era", "auto")
     identity = ClientIdentity(
-        options.get("info", OURSELVES), capabilities, _revisions(options.get("revision"), era)
+        options.get("info", OURSELVES),
+        capabilities,
+        _revisions(options.get("revision"), era),
+        refused=extensions.refused,
+        hidden=extensions.hidden,
     )
-    questions = Questions(handlers, capabilities, limits)
+    questions = Questions(handlers, capabilities, limits, asks)
     notifications = NotificationHandlers(
         on_log=options.get("on_log"),
         on_elicitation_complete=options.get("on_elicitation_complete"),
@@ -487,9 +546,13 @@ def make_client(
             questions, notifications, Subscriptions(caches.forget, callbacks, warn_of_unknown=warns)
         )
 
+    log_level = options.get("log_level", None if notifications.on_log is None else "info")
+    if log_level not in (None, *get_args(LoggingLevel)):
+        known = ", ".join(get_args(LoggingLevel))
+        raise ValueError(f"log_level must be one of {known}, or None, not {log_level!r}")
     has_callbacks = callbacks.wanted != SubscriptionFilter()
     reconnecting = ReconnectingConnection(
-        connector_for(target) if era != "sse" else connector_for_http_sse(target),
+        connector_for(target, extensions.names) if era != "sse" else connector_for_http_sse(target),
         identity,
         limits,
         messages=messages,
@@ -499,12 +562,14 @@ def make_client(
         known=era if isinstance(era, DiscoverResult) else None,
         while_connected=partial(listen_for_callbacks, callbacks.wanted, limits) if has_callbacks else None,
         on_connection=on_connection,
+        log_level=log_level,
     )
     settings = ClientSettings(
         request_timeout=request_timeout,
         max_input_rounds=max_input_rounds,
         limits=limits,
         result_types=extensions.result_types,
+        tasks=tasks,
     )
     return reconnecting, Client(reconnecting, questions, settings, caches)
 

@@ -9,7 +9,6 @@ Spec: 2026-07-28, client/elicitation, client/sampling, client/roots.
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -21,53 +20,20 @@ from urllib.parse import unquote, urlsplit
 import attrs
 import trio
 
+from .. import types
 from .._codec._json import InvalidData, is_array, is_object
 from .._codec._jsonrpc import from_wire, to_wire
 from .._core._forms import check_tool_results, form_problems
 from .._core._uri_template import check_web_url
 from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError, RequestError
 from .._limits import Limits
-from .._revisions import Revision
-from ..types import (
-    ClientCapabilities,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitAction,
-    ElicitationCapability,
-    ElicitRequestFormParams,
-    ElicitRequestParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    ElicitValue,
-    ListRootsResult,
-    NumberSchema,
-    PrimitiveSchemaDefinition,
-    RequestedSchema,
-    Root,
-    RootsCapability,
-    SamplingCapability,
-    SamplingMessageContentBlock,
-    TextContent,
-    TitledMultiSelectEnumSchema,
-    UntitledMultiSelectEnumSchema,
-    URLElicitationRequiredData,
-    evolve,
-)
-
-
-async def _called(handler: Callable[..., Any], *arguments: object) -> Any:
-    """Call a handler, and wait for what it returns if that can be waited for."""
-    answer = handler(*arguments)
-    if inspect.isawaitable(answer):
-        answer = await answer
-    await trio.lowlevel.checkpoint()
-    return answer
-
+from .._revisions import QUESTIONS, Revision
+from ._asks import METHODS_OF, AskKind, Asks, called
 
 # Elicitation.
 
 
-def fill_in(content: Mapping[str, object], schema: RequestedSchema) -> dict[str, ElicitValue]:
+def fill_in(content: Mapping[str, object], schema: types.RequestedSchema) -> dict[str, types.ElicitValue]:
     """Return the content to send for a filled-in form: checked, with defaults for fields that were left empty.
 
     `None` is the same as left empty; several choices may be in a set.
@@ -93,14 +59,14 @@ def fill_in(content: Mapping[str, object], schema: RequestedSchema) -> dict[str,
     return {name: tuple(value) if is_array(value) else value for name, value in filled.items()}
 
 
-def _plain(value: object, field: PrimitiveSchemaDefinition) -> object:
+def _plain(value: object, field: types.PrimitiveSchemaDefinition) -> object:
     """Return a value as plain JSON, if it is of a type that the field takes."""
     match field:
-        case UntitledMultiSelectEnumSchema() | TitledMultiSelectEnumSchema():
+        case types.UntitledMultiSelectEnumSchema() | types.TitledMultiSelectEnumSchema():
             if isinstance(value, (list, tuple, set, frozenset)):
                 return list(cast("Iterable[object]", value))
             return value
-        case NumberSchema(type="integer") if isinstance(value, float) and value.is_integer():
+        case types.NumberSchema(type="integer") if isinstance(value, float) and value.is_integer():
             return int(value)
         case _:
             return value
@@ -112,17 +78,17 @@ ElicitMode: TypeAlias = Literal["form", "url"]
 DEFAULT_ELICIT_MODES: Final[tuple[ElicitMode, ...]] = ("form",)
 """Forms alone: a handler that does not expect URLs might accept one without showing it."""
 
-ElicitAnswer: TypeAlias = ElicitResult | Mapping[str, ElicitValue | None] | ElicitAction
+ElicitAnswer: TypeAlias = types.ElicitResult | Mapping[str, types.ElicitValue | None] | types.ElicitAction
 """What a handler of elicitation may return: the result, the filled-in fields, or only the user's action."""
 
-OnElicit: TypeAlias = Callable[[ElicitRequestParams], ElicitAnswer | Awaitable[ElicitAnswer]]
+OnElicit: TypeAlias = Callable[[types.ElicitRequestParams], ElicitAnswer | Awaitable[ElicitAnswer]]
 """Asks the user."""
 
 OnElicitationComplete: TypeAlias = Callable[[str], object]
 """Called with the id of an elicitation whose user is done at its URL; a returned awaitable is awaited."""
 
 
-async def elicit(on_elicit: OnElicit, params: ElicitRequestParams) -> ElicitResult:
+async def elicit(on_elicit: OnElicit, params: types.ElicitRequestParams) -> types.ElicitResult:
     """Call the user's handler, and check its answer against the request.
 
     Raises:
@@ -130,26 +96,32 @@ async def elicit(on_elicit: OnElicit, params: ElicitRequestParams) -> ElicitResu
         TypeError: The handler returned something else than an answer.
         Others: Whatever the handler raises.
     """
-    answer = await _called(on_elicit, params)
-    if isinstance(answer, ElicitResult):
+    answer = await called(on_elicit, params)
+    if isinstance(answer, types.ElicitResult):
         result = answer
     elif isinstance(answer, Mapping):
-        result = ElicitResult(action="accept", content=answer)  # pyright: ignore[reportUnknownArgumentType] - checked
+        result = types.ElicitResult(action="accept", content=answer)  # pyright: ignore[reportUnknownArgumentType] - checked
     elif answer in {"accept", "decline", "cancel"}:
-        result = ElicitResult(action=answer)
+        result = types.ElicitResult(action=answer)
     else:
         raise TypeError(f"on_elicit must return an ElicitResult, a mapping or an action, not {answer!r:.60}")
-    return _fitting(result, params)
+    fitting: types.ElicitResult = _fitting(result, params)
+    return fitting
 
 
-def _fitting(result: ElicitResult, params: ElicitRequestParams) -> ElicitResult:
-    content: Mapping[str, ElicitValue] | None = None
+def _fitting(result: Any, params: Any) -> Any:
+    """Return an answer to a question, checked against it."""
+    if isinstance(result, types.ListRootsResult):
+        return types.ListRootsResult(roots=_as_roots(result.roots))
+    if not isinstance(result, types.ElicitResult):
+        return result
+    content: Mapping[str, types.ElicitValue] | None = None
     if result.action == "accept":
-        if isinstance(params, ElicitRequestFormParams):
+        if isinstance(params, types.ElicitRequestFormParams):
             content = fill_in(result.content or {}, params.requested_schema)
         elif result.content:
             raise LocalProtocolError("the request was for a URL, and the answer has content; return 'accept'")
-    return ElicitResult(meta=result.meta, action=result.action, content=content)
+    return types.ElicitResult(meta=result.meta, action=result.action, content=content)
 
 
 @final
@@ -169,9 +141,9 @@ class KnownElicitations:
     _bytes: int = attrs.field(default=0, init=False)
     _open: OrderedDict[str, None] = attrs.field(factory=OrderedDict[str, None], init=False)
 
-    def add(self, params: ElicitRequestParams) -> None:
+    def add(self, params: types.ElicitRequestParams) -> None:
         """Remember an elicitation by URL, before the user is asked: the server may notify its end at any time."""
-        if isinstance(params, ElicitRequestURLParams) and params.elicitation_id is not None:
+        if isinstance(params, types.ElicitRequestURLParams) and params.elicitation_id is not None:
             self.finish(params.elicitation_id)
             self._open[params.elicitation_id] = None
             self._bytes += _weight(params.elicitation_id)
@@ -181,7 +153,7 @@ class KnownElicitations:
     def add_required(self, data: object) -> None:
         """Remember the elicitations of an error -32042, which refuses a request until URLs were visited."""
         try:
-            required = from_wire(data, URLElicitationRequiredData)
+            required = from_wire(data, types.URLElicitationRequiredData)
         except InvalidData:
             return  # the caller gets the error as it is
         for params in required.elicitations:
@@ -204,40 +176,43 @@ def _weight(id: str) -> int:
 # Sampling.
 
 SampleAnswer: TypeAlias = (
-    CreateMessageResult | str | SamplingMessageContentBlock | Sequence[SamplingMessageContentBlock]
+    types.CreateMessageResult
+    | str
+    | types.SamplingMessageContentBlock
+    | Sequence[types.SamplingMessageContentBlock]
 )
 """What a handler of sampling may return: the whole result, or only the content of the message."""
 
-OnSample: TypeAlias = Callable[[CreateMessageRequestParams], SampleAnswer | Awaitable[SampleAnswer]]
+OnSample: TypeAlias = Callable[[types.CreateMessageRequestParams], SampleAnswer | Awaitable[SampleAnswer]]
 """Samples from a model. Raise ``RequestError(-1, ...)`` if the user refuses (2025-11-25, client/sampling)."""
 
 UNNAMED_MODEL: Final = "unspecified"
 """The model in the result if the handler returned only content: a result must name one."""
 
-_BLOCKS: Final[tuple[type, ...]] = get_args(SamplingMessageContentBlock)
+_BLOCKS: Final[tuple[type, ...]] = get_args(types.SamplingMessageContentBlock)
 
 
-async def sample(on_sample: OnSample, params: CreateMessageRequestParams) -> CreateMessageResult:
+async def sample(on_sample: OnSample, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
     """Call the user's handler.
 
     Raises:
         TypeError: The handler returned something else than an answer.
         Others: Whatever the handler raises.
     """
-    answer = await _called(on_sample, params)
-    if isinstance(answer, CreateMessageResult):
+    answer = await called(on_sample, params)
+    if isinstance(answer, types.CreateMessageResult):
         return answer
-    content: Any = TextContent(text=answer) if isinstance(answer, str) else answer
+    content: Any = types.TextContent(text=answer) if isinstance(answer, str) else answer
     several = isinstance(content, (list, tuple))
     blocks = cast("Sequence[object]", content if several else (content,))
     if not all(isinstance(block, _BLOCKS) for block in blocks):
         raise TypeError(f"on_sample must return a CreateMessageResult, text or content, not {answer!r:.60}")
-    return CreateMessageResult(role="assistant", content=content, model=UNNAMED_MODEL)
+    return types.CreateMessageResult(role="assistant", content=content, model=UNNAMED_MODEL)
 
 
 # Roots.
 
-RootLike: TypeAlias = Root | str | os.PathLike[str]
+RootLike: TypeAlias = types.Root | str | os.PathLike[str]
 """A root, its ``file://`` URI, or the path of a directory or file, which is made absolute."""
 
 Roots: TypeAlias = Iterable[RootLike] | Callable[[], Iterable[RootLike] | Awaitable[Iterable[RootLike]]]
@@ -246,7 +221,7 @@ Roots: TypeAlias = Iterable[RootLike] | Callable[[], Iterable[RootLike] | Awaita
 FILE_SCHEME: Final = "file://"
 
 
-def _as_root(given: object) -> Root:
+def _as_root(given: object) -> types.Root:
     """Return the root for a root, a URI or a path.
 
     Raises:
@@ -255,13 +230,13 @@ def _as_root(given: object) -> Root:
 
     Spec: 2025-11-25, client/roots, "Data Types" and "Security Considerations".
     """
-    if isinstance(given, Root):
+    if isinstance(given, types.Root):
         root = given
     elif isinstance(given, str) and given.lower().startswith(FILE_SCHEME):
-        root = Root(uri=given)
+        root = types.Root(uri=given)
     elif isinstance(given, (str, os.PathLike)) and "://" not in os.fspath(given):
         path = Path(os.path.abspath(cast("str | os.PathLike[str]", given)))  # noqa: PTH100 - resolve() follows links
-        root = Root(uri=path.as_uri(), name=path.name or None)
+        root = types.Root(uri=path.as_uri(), name=path.name or None)
     elif isinstance(given, str):
         raise ValueError(f"a root must be a file:// URI, not {given!r}")
     else:
@@ -297,14 +272,14 @@ class RootList:
         """Replace the roots; none of them if one is bad. The errors are as on creation."""
         self._roots: object = roots if callable(roots) else _as_roots(roots)
 
-    async def list(self) -> ListRootsResult:
+    async def list(self) -> types.ListRootsResult:
         """Return the roots as they are now."""
-        roots = await _called(self._roots) if callable(self._roots) else self._roots
+        roots = await called(self._roots) if callable(self._roots) else self._roots
         await trio.lowlevel.checkpoint()
-        return ListRootsResult(roots=_as_roots(roots))
+        return types.ListRootsResult(roots=_as_roots(roots))
 
 
-def _as_roots(given: object) -> tuple[Root, ...]:
+def _as_roots(given: object) -> tuple[types.Root, ...]:
     if isinstance(given, (str, os.PathLike)) or not isinstance(given, Iterable):
         raise TypeError(f"roots must be an iterable of roots, not {given!r:.60}")
     return tuple(_as_root(one) for one in cast("Iterable[object]", given))
@@ -350,20 +325,33 @@ class QuestionHandlers:
         if isinstance(modes, str) or not modes or set(modes) - {"form", "url"}:
             raise ValueError(f"elicit_modes must be 'form', 'url' or both, in a collection, not {modes!r}")
 
-    def declared(self, base: ClientCapabilities) -> ClientCapabilities:
+    def restricted(self, asks: Asks) -> QuestionHandlers:
+        """Return the handlers of what a server may ever ask for."""
+        modes = [mode for mode in self.elicit_modes if mode in asks.kinds]
+        methods = {METHODS_OF[kind] for kind in asks.kinds}
+        return attrs.evolve(
+            self,
+            on_sample=self.on_sample if "sampling" in asks.kinds else None,
+            on_elicit=self.on_elicit if modes else None,
+            elicit_modes=modes or DEFAULT_ELICIT_MODES,
+            roots=self.roots if "roots" in asks.kinds else None,
+            others={name: h for name, h in self.others.items() if name not in QUESTIONS or name in methods},
+        )
+
+    def declared(self, base: types.ClientCapabilities) -> types.ClientCapabilities:
         """Return the given capabilities with those that follow from the handlers."""
         changes: dict[str, object] = {}
         if self.on_sample is not None and base.sampling is None:
-            changes["sampling"] = SamplingCapability(
+            changes["sampling"] = types.SamplingCapability(
                 context={} if self.sampling_context else None, tools={} if self.sampling_tools else None
             )
         if self.on_elicit is not None and base.elicitation is None:
-            changes["elicitation"] = ElicitationCapability(
+            changes["elicitation"] = types.ElicitationCapability(
                 form={} if "form" in self.elicit_modes else None, url={} if "url" in self.elicit_modes else None
             )
         if self.roots is not None and base.roots is None:
-            changes["roots"] = RootsCapability(list_changed=True)
-        return evolve(base, **changes)
+            changes["roots"] = types.RootsCapability(list_changed=True)
+        return types.evolve(base, **changes)
 
 
 @final
@@ -374,14 +362,22 @@ class Questions:
         handlers: The user's handlers.
         capabilities: The declared capabilities; questions beyond them are refused.
         limits: How many elicitations are remembered, and what they may take in memory.
+        asks: What the server has asked under a policy; `None` if there is none.
 
     Attributes:
         roots: The roots, if the client declares any.
         elicitations: The elicitations by URL whose end has not been notified.
     """
 
-    def __init__(self, handlers: QuestionHandlers, capabilities: ClientCapabilities, limits: Limits) -> None:
+    def __init__(
+        self,
+        handlers: QuestionHandlers,
+        capabilities: types.ClientCapabilities,
+        limits: Limits,
+        asks: Asks | None = None,
+    ) -> None:
         self._handlers = handlers
+        self._asks = asks
         self._capabilities = capabilities
         self.roots: Final = handlers.roots
         self.elicitations: Final = KnownElicitations(
@@ -417,26 +413,53 @@ class Questions:
             RequestError: There is no handler, the question goes beyond the declared capabilities, or its
                 parameters cannot be read.
         """
-        given = params or {}
-        handlers = self._handlers
-        handler = handlers.others.get(method)
-        if handler is not None:
-            return partial(_called, handler, given)
-        if method == "sampling/createMessage" and handlers.on_sample is not None:
-            sampling = _read(given, CreateMessageRequestParams)
-            self._check_sampling(sampling)
-            return partial(_write, partial(sample, handlers.on_sample, sampling), revision)
-        if method == "elicitation/create" and handlers.on_elicit is not None:
-            _check_fields(given)
-            elicitation: ElicitRequestParams = _read(given, ElicitRequestParams)
-            self._check_elicitation(elicitation)
-            self.elicitations.add(elicitation)
-            return partial(_write, partial(elicit, handlers.on_elicit, elicitation), revision)
-        if method == "roots/list" and handlers.roots is not None:
-            return partial(_write, handlers.roots.list, revision)
-        raise RequestError(METHOD_NOT_FOUND, f"this client has no method {method}")
+        asks = self._asks
+        if asks is None:
+            return self._prepare(method, params or {}, revision)
+        try:
+            return self._prepare(method, params or {}, revision)
+        except RequestError as error:
+            raise asks.refused(method, error) from error.__cause__
 
-    def _check_sampling(self, params: CreateMessageRequestParams) -> None:
+    def unknown(self, method: str) -> RequestError:
+        """Return the error for a question that has no handler."""
+        error = RequestError(METHOD_NOT_FOUND, f"this client has no method {method}")
+        return error if self._asks is None else self._asks.refused(method, error)
+
+    def _prepare(self, method: str, given: Mapping[str, Any], revision: Revision) -> Question:
+        handlers, asks = self._handlers, self._asks
+        plain = handlers.others.get(method)
+        if plain is not None and (asks is None or method not in QUESTIONS):
+            return partial(called, plain, given)
+        kind: AskKind
+        params: Any = None
+        answer: Callable[[Any], Awaitable[Any]]
+        if plain is not None:
+            answer = partial(_plainly, plain, method, revision)
+        elif method == "sampling/createMessage" and handlers.on_sample is not None:
+            answer = partial(sample, handlers.on_sample)
+        elif method == "elicitation/create" and handlers.on_elicit is not None:
+            answer = partial(elicit, handlers.on_elicit)
+        elif method == "roots/list" and handlers.roots is not None:
+            answer = partial(_list, handlers.roots)
+        else:
+            raise RequestError(METHOD_NOT_FOUND, f"this client has no method {method}")
+        if method == "sampling/createMessage":
+            kind, params = "sampling", _read(given, types.CreateMessageRequestParams)
+            self._check_sampling(params)
+        elif method == "elicitation/create":
+            _check_fields(given)
+            params = _read(given, types.ElicitRequestParams)
+            self._check_elicitation(params)
+            self.elicitations.add(params)
+            kind = params.mode
+        else:
+            kind = "roots"
+        if asks is not None:
+            answer = partial(asks.answer, kind, handle=answer, fit=_fitting)
+        return partial(_write, partial(answer, params), revision)
+
+    def _check_sampling(self, params: types.CreateMessageRequestParams) -> None:
         declared = self._capabilities.sampling
         if (params.tools or params.tool_choice is not None) and (declared is None or declared.tools is None):
             # 2025-11-25, client/sampling, "Capabilities".
@@ -447,19 +470,19 @@ class Questions:
             # 2025-11-25, client/sampling, "Error Handling".
             raise RequestError(INVALID_PARAMS, str(error)) from error
 
-    def _check_elicitation(self, params: ElicitRequestParams) -> None:
+    def _check_elicitation(self, params: types.ElicitRequestParams) -> None:
         """Refuse a mode that was not declared, and a URL that is not of the web, without asking the user.
 
         Spec: 2025-11-25, client/elicitation, "Error Handling" and "Safe URL Handling".
         """
-        declared = self._capabilities.elicitation or ElicitationCapability()
-        if isinstance(params, ElicitRequestFormParams):
+        declared = self._capabilities.elicitation or types.ElicitationCapability()
+        if isinstance(params, types.ElicitRequestFormParams):
             is_declared = declared.form is not None or declared.url is None
         else:
             is_declared = declared.url is not None
         if not is_declared:
             raise RequestError(INVALID_PARAMS, f"this client has not declared elicitation.{params.mode}")
-        if isinstance(params, ElicitRequestURLParams):
+        if isinstance(params, types.ElicitRequestURLParams):
             try:
                 check_web_url(params.url)
             except ValueError as error:
@@ -484,6 +507,22 @@ def _read(params: Mapping[str, Any], kind: Any) -> Any:
         return from_wire(params, kind)
     except InvalidData as error:
         raise RequestError(INVALID_PARAMS, f"invalid params: {error}") from error
+
+
+async def _list(roots: RootList, _: None) -> types.ListRootsResult:
+    return await roots.list()
+
+
+_RESULTS: Final[Mapping[str, type]] = {
+    "sampling/createMessage": types.CreateMessageResult,
+    "elicitation/create": types.ElicitResult,
+    "roots/list": types.ListRootsResult,
+}
+
+
+async def _plainly(handler: RequestHandler, method: str, revision: Revision, params: object) -> Any:
+    """Let a handler answer that takes and returns plain JSON."""
+    return from_wire(await called(handler, {} if params is None else to_wire(params, revision)), _RESULTS[method])
 
 
 async def _write(ask: Callable[[], Awaitable[object]], revision: Revision) -> dict[str, Any]:

@@ -14,11 +14,13 @@ import copy
 import math
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
+from threading import get_ident
 from typing import Final, TypeAlias, TypeVar, final
 
 import attrs
 import trio
 
+from .._audit import SERVED
 from .._channel import Channel
 from .._core._reconnect import Backoff, RestartPolicy
 from .._errors import ConnectionLost, McpError, RemoteProtocolError, RequestError, SessionLost
@@ -28,9 +30,9 @@ from .._peer._call import answer_time, move_on_after_answer_time
 from .._peer._middleware import Middleware
 from .._peer._peer import Peer, open_peer
 from .._peer._send_queue import OnFrame
-from .._trio import LightParkingLot, open_hidden_nursery
+from .._trio import LightParkingLot, check_thread, open_hidden_nursery
 from ..types import DiscoverResult, LoggingLevel
-from ._connection import ClientIdentity, Connection, negotiate, settle_era
+from ._connection import ClientIdentity, Connection, cancel_late_tasks, negotiate, settle_era
 from ._dispatch import ServerMessages
 from ._subscriptions import Forget
 
@@ -81,11 +83,13 @@ class ReconnectingConnection:
         known: What `Client.discover` returned earlier; it replaces the first ``server/discover``.
         probe: Whether ``server/discover`` is sent first if both eras are spoken; if not, ``initialize`` is.
         while_connected: Runs beside each channel until that ends. It gets this object.
+        log_level: Which log messages are asked for at each agreement, unless `set_log_level` asks for others.
         on_connection: Called with `None` at each agreement, and with the reason when the connection has ended and
             another one is to be opened, or an attempt to open that has failed.
 
     Attributes:
         is_reconnected: Whether there was a channel before the present one.
+        interrupted_at: When it was logged last that listening was interrupted.
     """
 
     _connector: Connector
@@ -101,7 +105,9 @@ class ReconnectingConnection:
     _on_connection: Callable[[ConnectionLost | None], object] | None = attrs.field(
         alias="on_connection", default=None, kw_only=True
     )
+    _usual_log_level: LoggingLevel | None = attrs.field(alias="log_level", default=None, kw_only=True)
     is_reconnected: bool = attrs.field(default=False, init=False)
+    interrupted_at: float = attrs.field(default=-math.inf, init=False)
 
     _backoff: Backoff | None = attrs.field(init=False)
     _log_level: LoggingLevel | None = attrs.field(default=None, init=False)
@@ -119,6 +125,7 @@ class ReconnectingConnection:
     _until_closing: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _closed: trio.Event = attrs.field(factory=trio.Event, init=False)
     _between_requests: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
+    _thread: int = attrs.field(factory=get_ident, init=False)
 
     def __attrs_post_init__(self) -> None:
         restart = self._connector.restart
@@ -148,7 +155,9 @@ class ReconnectingConnection:
     # For the calls.
 
     def _usable(self) -> Connection | None:
-        """Return the connection if it can be used at once."""
+        """Return the connection if it can be used at once; every call of a client comes by here."""
+        if get_ident() != self._thread:
+            self.check_thread()
         agreed = self._agreed
         if agreed is None or agreed.end is not None or self._is_closing or self._failure is not None:
             return None
@@ -266,6 +275,7 @@ class ReconnectingConnection:
             ProtocolError: The two sides speak no common revision.
             RequestError: The server refused the handshake.
         """
+        SERVED.set(None)
         try:
             end = await self._connect_first(started)
             while not self._is_closing and await self._pause(end):
@@ -274,8 +284,13 @@ class ReconnectingConnection:
             self._give_up(ConnectionLost("this client has ended"))
             self._closed.set()
 
+    def check_thread(self) -> None:
+        """Check that this is the thread of the client; see there."""
+        check_thread(self._thread, "this client", "client.call_tool")
+
     async def finish_notifications(self) -> None:
         """Wait until handlers have taken what was received; see `Peer.finish_notifications`."""
+        self.check_thread()
         if self._agreed is not None:
             await self._agreed.peer.finish_notifications()
 
@@ -286,7 +301,12 @@ class ReconnectingConnection:
 
     def begin_closing(self) -> None:
         """Close as `aclose` does, and let `run` return once it is done. Does not wait."""
+        self.check_thread()
+        if self._is_closing:
+            return  # once more would cancel what closing is waiting for
         self._is_closing = True
+        if self._agreed is not None and self._agreed.peer.end is not None:
+            self._agreed.peer.cut_callbacks()
         self._until_closing.cancel(reason="the client was closed")
         self._wake_waiting()
 
@@ -371,6 +391,7 @@ class ReconnectingConnection:
         self._agreed_at = None
         limits = self.limits
         end = ConnectionLost("this client was closed")
+        name, unusable, silence = "the server", None, ""
         with self._cancelled_by_closing(deadline) as opening, answer_time(opening, is_told=True) as clock:
             messages = self._messages()
             async with (
@@ -387,7 +408,11 @@ class ReconnectingConnection:
             ):
                 self._is_agreeing = True
                 messages.opened(channel)
-                connection = await self._agree(peer, messages, probe=self._probe, known=self._known)
+                name = channel.description
+                try:
+                    connection = await self._agree(peer, messages, probe=self._probe, known=self._known)
+                finally:
+                    unusable, silence = peer.unusable, channel.explain_silence()
                 self._is_agreeing = False
                 clock.end()
                 opening.deadline = math.inf
@@ -405,7 +430,7 @@ class ReconnectingConnection:
                     with self._cancelled_by_closing():
                         await peer.finish_notifications()
         if opening.cancelled_caught and not self._is_closing:
-            raise ConnectionLost(f"no agreement within {limits.connect_timeout:g} s (connect_timeout)")
+            raise _late(name, limits, unusable, silence)
         return end
 
     async def _agree(
@@ -423,7 +448,22 @@ class ReconnectingConnection:
         connection.begin(messages.subscriptions, self.limits)
         if self._log_level is not None:
             await connection.set_log_level(self._log_level)
+        elif self._usual_log_level is not None:
+            await self._ask_for_log(connection, self._usual_log_level)
         return connection
+
+    async def _ask_for_log(self, connection: Connection, level: LoggingLevel) -> None:
+        """Ask a server for its log that declares to have one. Nobody has asked for it by a call: it may fail."""
+        if connection.capabilities is None or connection.capabilities.logging is None:
+            return
+        # One that does not answer works without. Asking is a cancel point in any case.
+        with trio.move_on_after(self.limits.discover_timeout) as scope:  # noqa: ASYNC912
+            try:
+                await connection.set_log_level(level)
+            except (RequestError, RemoteProtocolError) as error:
+                _log.info("the server was asked for its log (%s), and refuses: %s", level, error)
+        if scope.cancelled_caught:
+            _log.warning("the server was asked for its log (%s), and does not answer", level)
 
     def _use(self, connection: Connection) -> None:
         """Use the connection for all calls from now on."""
@@ -448,6 +488,7 @@ class ReconnectingConnection:
             following: Connection | None = connection
             while following is not None:
                 connection = following
+                cancel_late_tasks(connection, nursery, self.limits.goodbye_timeout)
                 if not connection.is_certain:
                     nursery.start_soon(settle_era, connection, self._identity, self.limits)
                 await connection.wait_over()
@@ -477,7 +518,7 @@ class ReconnectingConnection:
             if peer.end is not None:
                 return None
             self._wanted = trio.Event()
-            failure: McpError = ConnectionLost(f"no agreement within {timeout:g} s (connect_timeout)")
+            failure: McpError = _late(peer.description, self.limits, peer.unusable)
             with move_on_after_answer_time(timeout, is_told=True):
                 try:
                     probe = stale.revision.is_modern or not stale.is_certain
@@ -511,6 +552,21 @@ class ReconnectingConnection:
         agreed = self._agreed
         if agreed is None or agreed.end is not None or not agreed.ends_with(failure):
             _log.debug("the channel reports: %s", failure)
+
+
+def _late(name: str, limits: Limits, unusable: str | None, silence: str = "") -> ConnectionLost:
+    """Return the error for a server that has not agreed in time.
+
+    Args:
+        name: The server.
+        limits: How long it had.
+        unusable: What it has sent that was no message.
+        silence: What its channel says if it has sent nothing; see `Channel.explain_silence`.
+    """
+    late = f"{name} has not agreed on a revision within {limits.connect_timeout:g} s (connect_timeout); "
+    if unusable is None:
+        return ConnectionLost(f"{late}{silence}if it only needs longer, pass limits=Limits(connect_timeout=...)")
+    return ConnectionLost(late + (f"it{unusable.removeprefix(name)}" if unusable.startswith(name) else unusable))
 
 
 def _renewed(error: McpError) -> McpError:

@@ -16,6 +16,7 @@ from typing import Any, Final, final
 import attrs
 import trio
 
+from .. import types
 from .._codec._json import InvalidData, is_object
 from .._codec._jsonrpc import Notification, RequestId, from_wire, read_id, to_wire
 from .._core._changes import (
@@ -23,6 +24,7 @@ from .._core._changes import (
     Change,
     ResourceUpdated,
     Resynced,
+    TaskUpdated,
     changes_in,
     covers,
     notification_of,
@@ -34,12 +36,6 @@ from .._logs import Log
 from .._peer._peer import Peer
 from .._revisions import SUBSCRIPTION_ID_KEY, Revision
 from .._trio import open_hidden_nursery
-from ..types import (
-    SubscribeRequestParams,
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotificationParams,
-    UnsubscribeRequestParams,
-)
 
 _log: Final = Log("trio_mcp.client")
 
@@ -67,9 +63,9 @@ class Subscription:
         is_acknowledged: Whether notifications may come yet.
     """
 
-    wanted: SubscriptionFilter
+    wanted: types.SubscriptionFilter
     hear: Callable[[Change], object]
-    acknowledge: Callable[[SubscriptionFilter], object]
+    acknowledge: Callable[[types.SubscriptionFilter], object]
     end: Callable[[], object] = lambda: None
     id: RequestId | None = None
     is_acknowledged: bool = False
@@ -93,9 +89,9 @@ class Callbacks:
     resource: Callable[[str], object] | None = None
 
     @property
-    def wanted(self) -> SubscriptionFilter:
+    def wanted(self) -> types.SubscriptionFilter:
         """The changes of lists that there are callbacks for."""
-        return SubscriptionFilter(
+        return types.SubscriptionFilter(
             tools_list_changed=self.tools is not None or None,
             prompts_list_changed=self.prompts is not None or None,
             resources_list_changed=self.resources is not None or None,
@@ -105,7 +101,7 @@ class Callbacks:
         """Return the callback for a change, ready to be called."""
         if isinstance(change, ResourceUpdated):
             return None if self.resource is None else partial(self.resource, change.uri)
-        return None if isinstance(change, Resynced) else getattr(self, KINDS[change])
+        return None if isinstance(change, (TaskUpdated, Resynced)) else getattr(self, KINDS[change])
 
 
 @final
@@ -155,7 +151,7 @@ class Subscriptions:
             del self._given_up[next(iter(self._given_up))]
         self._given_up[id] = None
 
-    def report_missed(self, wanted: SubscriptionFilter) -> None:
+    def report_missed(self, wanted: types.SubscriptionFilter) -> None:
         """Drop cached results whose changes may have been missed, and call the callback for those resources."""
         for change in changes_in(wanted):
             self._forget(change)
@@ -220,7 +216,7 @@ class Subscriptions:
             self._warn("a second acknowledgement of a subscription")
         else:
             try:
-                acknowledgement = from_wire(params, SubscriptionsAcknowledgedNotificationParams)
+                acknowledgement = from_wire(params, types.SubscriptionsAcknowledgedNotificationParams)
             except InvalidData as error:
                 self._warn(f"an acknowledgement that cannot be read ({error})")
             else:
@@ -375,7 +371,7 @@ class ResourceSubscriptions:
             def begin(_: RequestId) -> None:
                 held.may_be_subscribed = True
 
-            params = to_wire(SubscribeRequestParams(uri=uri), self._revision)
+            params = to_wire(types.SubscribeRequestParams(uri=uri), self._revision)
             try:
                 await self._peer.request(_SUBSCRIBE, params, on_id=begin)
             except RequestError as error:
@@ -392,7 +388,7 @@ class ResourceSubscriptions:
             # Another listener may have come while this one waited for its turn.
             if held.may_be_subscribed and not held.count and not self._is_over:
                 held.is_subscribed = False
-                params = to_wire(UnsubscribeRequestParams(uri=uri), self._revision)
+                params = to_wire(types.UnsubscribeRequestParams(uri=uri), self._revision)
                 await self._peer.request(_UNSUBSCRIBE, params)
                 held.may_be_subscribed = False
 

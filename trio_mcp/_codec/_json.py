@@ -12,14 +12,17 @@ import json
 import math
 import random
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast, final
 
 from .._printable import printable
 
 # Decoding and encoding
 #
-# The rules where JSON libraries differ: NaN and infinities are not JSON (read: refused, written: `null`). Numbers
+# The rules where JSON libraries differ: NaN and infinities are not JSON, and refused in either direction. Numbers
 # too large for a float are refused, integers of any size are kept. Half a surrogate pair, which programs in
 # JavaScript do send, becomes U+FFFD in either direction: refusing it would cost the whole message.
 
@@ -93,6 +96,25 @@ QUOTES: Final = 32
 _BACKSLASH: Final = 0x5C
 
 
+_BEHIND_A_STRING: Final = b",:]} \t\r\n"
+
+
+def without_middle(data: bytes) -> bytes:
+    """Return a text without what is in the string in its middle, if that is most of it: found by two searches.
+
+    What may follow the end of a string is known, so other bytes behind a quote are within one.
+    """
+    if len(data) < _LONG:
+        return data
+    middle = len(data) >> 1
+    begin, end = data.rfind(b'"', 0, middle) + 1, data.find(b'"', middle)
+    if end - begin <= middle or begin < 2 or data[begin] in _BEHIND_A_STRING:
+        return data
+    if data[begin - 2] == _BACKSLASH or data[end - 1] == _BACKSLASH:
+        return data  # one of these quotes may be escaped
+    return data[:begin] + data[end:]
+
+
 def _is_escaped(before: bytes) -> bool:
     """Return whether what follows a part of a string is escaped."""
     return (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
@@ -139,11 +161,15 @@ def _is_slow_to_read(data: bytes) -> bool:
     as for others, so that many of them would hold up the event loop. Other slow numbers are long, and so take no
     more time for each byte, or few (1e23), and take eight times as long as others.
 
-    Looking at all of a text would take a third as long as reading it. The places that are looked at are random,
-    so that nobody can write around them: of 4 MB, what is not found takes at most 10 ms on average, wherever its
-    author has put it. What looks like such a number in a string may be counted as well, which does no harm.
+    Beside their strings most long texts are short. Looking at all of another would take a third as long as
+    reading it. The places that are looked at are random, so that nobody can write around them: of 4 MB, what is
+    not found takes at most 10 ms on average, wherever its author has put it. What looks like such a number in a
+    string may be counted as well, which does no harm.
     """
-    return _sample(data).translate(_SPELLED, b"+-").count(b"0e000") > _FEW_FOUND
+    beside = beside_strings(without_middle(data))
+    if len(beside) <= _FEW:
+        return False
+    return _sample(beside).translate(_SPELLED, b"+-").count(b"0e000") > _FEW_FOUND
 
 
 _ESCAPED_HIGH: Final = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
@@ -166,12 +192,51 @@ def _without_lone_surrogates(data: bytes) -> bytes:
     return _LONE.sub(rb"\\ufffd", data.replace(rb"\\", rb"\u005c"))  # from now on a backslash begins an escape
 
 
+_LARGE_BLOCK: Final = 1 << 23
+"""Up to which size freed blocks of memory are kept for the next large text, in bytes; twice as much in all."""
+
+
+@cache
+def _expect_large() -> None:
+    """Have glibc's allocator keep room for large texts, from the first one on.
+
+    A page that is fresh from the system costs as much as decoding what is in it. How much is kept of what is
+    freed follows the largest block that was: after a message of 8 MB those of 1 MB need no fresh pages, but
+    without one each of them may need hundreds. So one is freed that nobody has touched. Other allocators do not
+    care, nor does this one where it is configured.
+    """
+    bytes(_LARGE_BLOCK)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], object] | None:
+    if sys.platform == "linux":
+        with suppress(ImportError, OSError, AttributeError):  # another allocator
+            from ctypes import CDLL
+
+            trim: Callable[[int], object] = CDLL(None).malloc_trim
+            return trim
+    return None
+
+
+def return_freed_memory() -> None:
+    """Have glibc's allocator return to the system what is free. Takes milliseconds where hundreds of MiB are.
+
+    What it keeps for the next large text (`_expect_large`) is in pieces after a while, between blocks that are in
+    use, and it may become more than what is in use.
+    """
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
 def _undisturbed(decode: Callable[[bytes], Any], data: bytes) -> Any:
     """Decode a text while the garbage collector is held off.
 
     All objects made are kept until the end, so it would find none to free; and looking for them after every few
     hundred objects takes six times as long as making them.
     """
+    _expect_large()
     if not gc.isenabled():
         return decode(data)
     gc.disable()
@@ -205,16 +270,42 @@ def _dumps(value: object) -> bytes:
 
 
 def _cleaned(value: Any) -> Any:
-    """Return a copy of a plain value without lone surrogates, NaN and infinities."""
+    """Return a copy of a plain value without lone surrogates.
+
+    Raises:
+        ValueError: A number in it is not finite; the error says where.
+    """
+    try:
+        return _without_surrogates(value)
+    except Misfit as misfit:
+        raise ValueError(str(misfit).removeprefix("params.")) from None  # nobody names that
+
+
+def _without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if is_object(value):
-        return {_cleaned(name): _cleaned(member) for name, member in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_cleaned(item) for item in cast("Sequence[Any]", value)]
-    return value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Misfit([("", f"{value} is not a number in JSON")])
+    parts: Iterable[tuple[Any, Any]]
+    if isinstance(value, dict):
+        parts = cast("Mapping[object, Any]", value).items()
+    elif isinstance(value, (list, tuple)):
+        parts = enumerate(cast("Sequence[Any]", value))
+    else:
+        return value
+    copied: dict[Any, Any] = {}
+    for where, part in parts:
+        try:
+            copied[_without_surrogates(where)] = _without_surrogates(part)
+        except Misfit as misfit:
+            raise Misfit(located(where if isinstance(where, int) else str(where), misfit.problems)) from None
+    return copied if isinstance(value, dict) else list(copied.values())
+
+
+# msgspec writes NaN and infinities as `null`, so only a text with a ``null`` can have one. Whether it has is seen
+# in the same value as MessagePack, where such a number is these bytes, which no string has. That takes as long as
+# writing JSON, and a fifth of looking at each value here.
+_NOT_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
 def _as_text(value: object) -> str:
@@ -222,6 +313,17 @@ def _as_text(value: object) -> str:
     if isinstance(value, str):
         return str.__str__(value)
     raise TypeError(f"JSON has no {type(value).__name__}")
+
+
+def _misplaced(value: Any, encode: Callable[[object], bytes]) -> str:
+    """Return the path to what cannot be encoded, such as ``.params.arguments.when``; nothing for all of it."""
+    members: Any = value.items() if is_object(value) else enumerate(value) if is_array(value) else ()
+    for name, member in members:
+        try:
+            encode(member)
+        except TypeError:
+            return f".{name}{_misplaced(member, encode)}"
+    return ""
 
 
 def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]:
@@ -236,6 +338,7 @@ def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]
         return msgspec.json.Decoder(float_hook=_Floats().__getitem__).decode(data)
 
     fast_encode = msgspec.json.Encoder(enc_hook=_as_text).encode
+    pack = msgspec.msgpack.Encoder(enc_hook=_as_text).encode
 
     def decode(data: bytes) -> Any:
         read = even_decode if len(data) > _FEW and _is_slow_to_read(data) else fast_decode
@@ -247,11 +350,26 @@ def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]
         data = _without_lone_surrogates(data)
         return read(data) if len(data) < LARGE else _undisturbed(read, data)
 
+    def may_have_infinity(value: object) -> bool:
+        try:
+            return _NOT_FINITE.search(pack(value)) is not None
+        except (OverflowError, ValueError):  # an integer that MessagePack has no room for, half a surrogate pair
+            return True
+
     def encode(value: object) -> bytes:
         try:
-            return fast_encode(value)
+            data = fast_encode(value)
         except UnicodeEncodeError:
-            return fast_encode(_cleaned(value))
+            data = fast_encode(_cleaned(value))
+        except TypeError as error:
+            place = _misplaced(value, fast_encode).removeprefix(".params").lstrip(".")
+            raise TypeError(f"{place}: {error}" if place else str(error)) from None
+        has_null = (data if len(data) < _LONG else without_middle(data)).find(b"null") >= 0  # faster than `in`
+        if has_null and may_have_infinity(value):
+            _cleaned(value)
+        if len(data) >= LARGE:
+            _expect_large()
+        return data
 
     return decode, encode
 
@@ -260,8 +378,9 @@ decode, encode = _fastest_codec()
 """`decode` turns UTF-8 JSON text into plain values; `encode` turns plain values into text without newlines.
 
 `decode` raises `ValueError` for what is not JSON, not UTF-8 or not a finite number. `encode` is for plain values:
-for others it may raise `TypeError`, or write what the library makes of them. Both raise `RecursionError` about a
-thousand levels deep, and `ValueError` for integers of thousands of digits.
+for others it may raise `TypeError`, or write what the library makes of them; for a number that is not finite it
+raises `ValueError`, which says where that is. Both raise `RecursionError` about a thousand levels deep, and
+`ValueError` for integers of thousands of digits.
 """
 
 
@@ -464,7 +583,7 @@ def _counted_cost(data: bytes) -> int:
         string, text = _STRING, len(data)
     else:
         string, text = _WIDE_STRING, _wide_text(data)
-    beside = beside_strings(data)
+    beside = beside_strings(without_middle(data))
     has_escapes = 0x5C in beside
     marks = beside.translate(None, _OTHERS)
     strings = (marks.count(b'"') + 1) >> 1
@@ -491,8 +610,10 @@ def _wide_text(data: bytes) -> int:
 
     Once such a string was encoded, Python may keep its UTF-8 with it.
     """
-    size = len(data) - 5 * max(0, data.count(b"\\u") - data.count(b"\\\\u"))
-    is_astral = b"\\ud" in data or b"\\uD" in data
+    size, is_astral = len(data), False
+    if 0x5C in data:  # found in no time, while each search for two bytes takes as long as decoding
+        size -= 5 * max(0, data.count(b"\\u") - data.count(b"\\\\u"))
+        is_astral = _has_surrogates(data)
     if not data.isascii():
         size -= len(data) - len(data.translate(None, _CONTINUATIONS))
         is_astral = is_astral or 0xF0 in data or 0xF1 in data or 0xF2 in data or 0xF3 in data or 0xF4 in data

@@ -15,7 +15,7 @@ import attrs
 
 from .._absent import ABSENT
 from .._errors import INVALID_REQUEST, RequestError
-from .._revisions import Revision
+from .._revisions import LATEST, Revision
 from . import _json
 from ._json import is_object, kind_of
 
@@ -103,7 +103,7 @@ def parse_message(value: Any) -> Message:
     Raises:
         InvalidMessage: It is none of the four shapes.
     """
-    if not is_object(value):
+    if value.__class__ is not dict:  # as `is_object`, which is a call
         raise InvalidMessage(f"a message must be an object, not {kind_of(value)}")
     identifier = value.get("id")
     if not (type(identifier) is int or type(identifier) is str):
@@ -117,7 +117,7 @@ def parse_message(value: Any) -> Message:
         problem = "is missing" if method is ABSENT else f"must be a string, not {kind_of(method)}"
         raise InvalidMessage(f"method {problem}", id=identifier)
     params = value.get("params")
-    if params is not None and not is_object(params):
+    if params is not None and params.__class__ is not dict:
         raise InvalidMessage(f"params must be an object, not {kind_of(params)}", id=identifier)
     if "id" not in value:
         return Notification(method, params)
@@ -152,7 +152,7 @@ def _parse_response(message: dict[str, Any], identifier: RequestId | None) -> Re
     text = error.get("message", "")
     if not isinstance(text, str):
         raise invalid(f"error.message must be a string, not {kind_of(text)}")
-    return ErrorResponse(identifier, RequestError(code, text, error.get("data", ABSENT)))
+    return ErrorResponse(identifier, RequestError(code, text, error.get("data")))
 
 
 def read_id(value: Any) -> RequestId | None:
@@ -220,6 +220,11 @@ def is_response_fragment(head: bytes, tail: bytes) -> bool:
     return _fragment_kind(head, tail) in {b"result", b"error"}
 
 
+def is_batch_fragment(head: bytes) -> bool:
+    """Whether a message that cannot be decoded is a batch, by how it begins."""
+    return head[:64].lstrip().startswith(b"[")
+
+
 def _fragment_kind(head: bytes, tail: bytes) -> bytes | None:
     found = _FRAGMENT_KIND.search(head) or next(reversed(list(_FRAGMENT_KIND.finditer(tail))), None)
     return None if found is None else found[1]
@@ -253,7 +258,11 @@ def is_request_fragment(data: bytes) -> bool:
 
 def _as_dict(members: Mapping[str, Any]) -> dict[str, Any]:
     """Return any mapping as a `dict`, the only mapping that JSON libraries encode."""
-    return members if is_object(members) else dict(members)
+    if is_object(members):
+        return members
+    if isinstance(members, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
+        return dict(members)
+    raise TypeError(f"params takes a mapping, not {type(members).__name__}")
 
 
 def encode_request(id: RequestId, method: str, params: Mapping[str, Any] | Encoded | None) -> bytes:
@@ -291,7 +300,8 @@ def encode_response(id: RequestId, result: Mapping[str, Any] | Encoded) -> bytes
     """
     if isinstance(result, Encoded):
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_json.encode(id), result)
-    return _json.encode({"jsonrpc": "2.0", "id": id, "result": _as_dict(result)})
+    members = result if result.__class__ is dict else dict(result)
+    return _json.encode({"jsonrpc": "2.0", "id": id, "result": members})
 
 
 def encode_error(id: RequestId | None, error: RequestError) -> bytes:
@@ -301,7 +311,7 @@ def encode_error(id: RequestId | None, error: RequestError) -> bytes:
         TypeError: `error.data` is not plain JSON.
     """
     members: dict[str, Any] = {"code": error.code, "message": error.message}
-    if error.data is not ABSENT:
+    if error.data is not None:
         members["data"] = error.data
     envelope: dict[str, Any] = {"jsonrpc": "2.0"}
     if id is not None:
@@ -310,7 +320,7 @@ def encode_error(id: RequestId | None, error: RequestError) -> bytes:
     return _json.encode(envelope)
 
 
-def encode_batch(messages: Sequence[bytes]) -> bytes:
+def encode_batch(messages: Sequence[bytes | memoryview]) -> bytes:
     """Return the bytes of a batch of encoded messages (2025-03-26, basic, "Batching")."""
     return b"[%b]" % b",".join(messages)
 
@@ -352,6 +362,37 @@ def from_wire(data: object, kind: Any) -> Any:
 
         read = _readers[kind] = reader(kind)
     return read(data)
+
+
+def from_json(data: object, kind: type[T]) -> T:
+    """Read an object of the protocol from plain JSON, of any revision: the inverse of `to_json`.
+
+    Unknown members are ignored, and missing ones have their defaults. Open objects in it are not copied.
+
+    Args:
+        data: Decoded JSON, such as ``json.loads`` returns.
+        kind: A class of `trio_mcp.types`.
+
+    Raises:
+        ValueError: The data does not have the form that the specification requires; the error names the members.
+    """
+    return from_wire(data, kind)
+
+
+def to_json(obj: object, revision: Revision | str = LATEST) -> dict[str, Any]:
+    """Return an object of `trio_mcp.types` as plain JSON, as it is sent to a peer.
+
+    What the revision lacks is left out, or replaced by text or an older form. Open objects in it are not copied.
+
+    Args:
+        obj: The object.
+        revision: What the peer speaks. Default: the latest.
+
+    Raises:
+        LocalProtocolError: The revision has no such object, or requires a member that is missing.
+        TypeError: It is no such object, or a value in it has the wrong type.
+    """
+    return to_wire(obj, Revision(revision))
 
 
 def to_wire(obj: object, revision: Revision, *, without: str | None = None) -> dict[str, Any]:

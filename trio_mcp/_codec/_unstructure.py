@@ -126,7 +126,7 @@ def _without_boolean_properties(schema: types.JSONObject) -> types.JSONObject:
 def _with_an_object_or_nothing(
     result: types.CallToolResult | types.ToolResultContent, _: Revision
 ) -> types.CallToolResult | types.ToolResultContent:
-    if result.structured_content is ABSENT or isinstance(result.structured_content, Mapping):
+    if not result.has_structured_content or isinstance(result.structured_content, Mapping):
         return result
     return evolve(result, structured_content=ABSENT)
 
@@ -263,9 +263,7 @@ def _class_hook(cls: Any, revision: Revision, without: str | None) -> Hook:
         if (member.minimum, member.maximum, member.max_items) != (None, None, None):
             hook = _bounded(hook, member, f"{cls.__name__}.{member.name}")
         overrides[member.attribute] = override(
-            rename=member.name,
-            omit_if_default=not (required or member.always_sent),
-            unstruct_hook=hook,
+            rename=member.name, omit_if_default=not (required or member.always_sent), unstruct_hook=hook
         )
     unstructure: Hook = make_dict_unstructure_fn(cls, _converter, **overrides)
     return unstructure

@@ -2,13 +2,12 @@
 
 All that is kept for a client is a loan from a pool, in the name of a holder, and given back when it is gone. A
 holder is a client: a principal, or an address (`holder_of`) if there is no authentication. What is done is shared
-by turns (`Turns`) and rates (`RateTable`). Decisions only: no clock and no I/O. Time is an argument, and the
+by turns (`Turns`); rates are in `_rates`. Decisions only: no clock and no I/O. Time is an argument, and the
 borrower passes a function that ends what is kept.
 """
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import ExitStack
@@ -179,6 +178,8 @@ class Pool:
         most_of_one: How much one holder may have.
         own_setting: The name of the setting that limits one holder.
         lent: How much is lent, to all holders.
+        on_much_returned: Called when an eighth of all was given back while more than a quarter was lent, and when
+            no more than a quarter is lent again. Not called as long as clients take little.
     """
 
     def __init__(
@@ -199,6 +200,8 @@ class Pool:
         self._by_size: dict[int, dict[_Holder, None]] = {}  # holders with something idle, by its logarithm
         self._of: dict[str, int] = {}
         self.lent: int = 0
+        self.on_much_returned: Callable[[], object] = lambda: None
+        self._returned = 0  # since that was called
         self._firm = 0
         self._refused = 0
         self._taken_back = 0
@@ -254,8 +257,16 @@ class Pool:
 
     def _add(self, holder: _Holder, kind: str, amount: int) -> None:
         holder.held += amount
+        if amount < 0 and 4 * self.lent > self._most:
+            self._note_returned(-amount)
         self.lent += amount
         self._of[kind] = self._of.get(kind, 0) + amount
+
+    def _note_returned(self, amount: int) -> None:
+        self._returned += amount
+        if 8 * self._returned >= self._most or 4 * (self.lent - amount) <= self._most:
+            self._returned = 0
+            self.on_much_returned()
 
     def take_oldest_of(self, holder: str) -> bool:
         """Take back the loan of a holder that has rested longest. Return whether there was one."""
@@ -277,7 +288,10 @@ class Pool:
 
     def change(self, loan: Loan, holder: _Holder, kind: str, more: int, *, own_gives_way: bool = False) -> None:
         is_waiting = loan in holder.waiting
-        if more > 0:
+        if 0 < more <= min(self.most_of_one - holder.held, self._most - self.lent) and loan.gives_way:
+            if is_waiting:  # as mostly, there is room: nothing is taken back for it
+                self.rest(loan, holder)
+        elif more > 0:
             if is_waiting:
                 self.hold(loan, holder)  # not itself
             try:
@@ -318,6 +332,11 @@ class Pool:
                     del self._by_size[before]
             if after:
                 self._by_size.setdefault(after, {})[holder] = None
+
+    @property
+    def has_plenty(self) -> bool:
+        """Whether less than half is lent, so that something more may be in memory before it is counted."""
+        return 2 * self.lent < self._most
 
     # Who gives way.
 
@@ -398,6 +417,40 @@ def lend_all(
 
 
 @final
+class Tally:
+    """How many there are of something: of each client, and in total.
+
+    Attributes:
+        by_client: How many each client has that has any.
+        total: How many all have.
+    """
+
+    __slots__ = ("by_client", "total")
+
+    def __init__(self) -> None:
+        self.by_client: dict[str, int] = {}
+        self.total: int = 0
+
+    def of(self, client: str) -> int:
+        """Return how many a client has."""
+        return self.by_client.get(client, 0)
+
+    def add(self, client: str, count: int = 1) -> None:
+        """Count more."""
+        self.by_client[client] = self.by_client.get(client, 0) + count
+        self.total += count
+
+    def remove(self, client: str, count: int = 1) -> None:
+        """Count less."""
+        left = self.by_client[client] - count
+        self.total -= count
+        if left:
+            self.by_client[client] = left
+        else:
+            del self.by_client[client]
+
+
+@final
 class Account:
     """Everything that one running server keeps for its clients.
 
@@ -462,7 +515,7 @@ def _network_of(address: str) -> str:
     return f"{network}{zone}/{PREFIX_BITS}"
 
 
-# Fair shares of the event loop, and of requests per second, for the holders of one server.
+# Fair shares of the event loop, for the holders of one server.
 
 
 # A request runs in one piece up to its first checkpoint, and all that begin in one pass of the event loop run
@@ -634,49 +687,3 @@ class Turns(Generic[_T]):
             if waiting
         )
         return max(now, min(dues, default=now))
-
-
-# Requests per second: a bucket of tokens for each client.
-
-MAX_BUCKETS: Final = 10_000
-"""Clients that are remembered. That which has been silent longest is forgotten first; its next bucket is full."""
-
-
-@final
-@attrs.define(eq=False)
-class RateTable:
-    """The token buckets of all clients.
-
-    Args:
-        rate: Tokens that come back per second.
-        burst: Tokens in a full bucket.
-    """
-
-    _rate: float
-    _burst: int
-    _buckets: OrderedDict[str, tuple[float, float]] = attrs.field(
-        factory=OrderedDict[str, tuple[float, float]], init=False
-    )
-
-    def take(self, client: str, now: float) -> float:
-        """Take a token and return 0; if there is none, return in how many seconds there will be one."""
-        if math.isinf(self._rate):
-            return 0.0
-        tokens, then = self._buckets.pop(client, (float(self._burst), now))
-        tokens = min(float(self._burst), tokens + (now - then) * self._rate)
-        wait = 0.0
-        if tokens >= 1:
-            tokens -= 1
-        else:
-            wait = (1 - tokens) / self._rate
-        self._buckets[client] = tokens, now
-        if len(self._buckets) > MAX_BUCKETS:
-            self._buckets.popitem(last=False)
-        return wait
-
-    def give_back(self, client: str) -> None:
-        """Give back a token that was taken for the wrong client."""
-        found = self._buckets.get(client)
-        if found is not None:
-            tokens, then = found
-            self._buckets[client] = min(float(self._burst), tokens + 1), then

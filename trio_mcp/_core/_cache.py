@@ -1,6 +1,8 @@
-"""The client's cache of results: which may be kept, for how long, and for whom. No I/O, no Trio, no clock.
+"""What a client keeps of results: which, for how long, and for whom; and which arguments go into header fields.
 
-Spec: 2026-07-28, server/utilities/caching.
+No I/O, no Trio, no clock.
+
+Spec: 2026-07-28, server/utilities/caching; basic/transports/streamable-http, "Schema Extension".
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 
 from .._codec import _json
+from .._codec._json import is_array, is_object
 from ..types import CacheScope
 from ._changes import (
     Change,
@@ -23,6 +26,7 @@ from ._changes import (
     ToolsListChanged,
     covers,
 )
+from ._http1 import HeaderMark, InvalidMarks, header_marks
 
 CACHEABLE: Final = frozenset(
     {
@@ -32,6 +36,9 @@ CACHEABLE: Final = frozenset(
         "resources/list",
         "resources/templates/list",
         "resources/read",
+        # The extension for skills, "Listing Skills" and "Getting a Skill".
+        "skills/list",
+        "skills/get",
     }
 )
 """The methods whose results declare how long they are fresh ("Cacheable Results")."""
@@ -40,7 +47,7 @@ _OUTDATES: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
     {
         ToolsListChanged: ("tools/list",),
         PromptsListChanged: ("prompts/list",),
-        ResourcesListChanged: ("resources/list", "resources/templates/list"),
+        ResourcesListChanged: ("resources/list", "resources/templates/list", "skills/list", "skills/get"),
     }
 )
 
@@ -169,7 +176,7 @@ class CacheStore:
         if isinstance(change, ResourceUpdated):
             self.outdate_method("resources/read", lambda key: _is_part(key.uri, change.uri))
             return
-        for method in _OUTDATES[type(change)]:
+        for method in _OUTDATES.get(type(change), ()):
             self.outdate_method(method)
 
     def outdate_method(self, method: str, matches: Callable[[CacheKey], bool] = lambda _: True) -> None:
@@ -194,3 +201,76 @@ class CacheStore:
 def _is_part(kept: str | None, changed: str) -> bool:
     """Whether a kept resource is the changed one, contains it, or is a part of it."""
     return kept is not None and (covers(kept, changed) or covers(changed, kept))
+
+
+# Which arguments of a tool are repeated in header fields, as `tools/list` says.
+
+MAX_TOOLS: Final = 10_000
+"""Tools with marks that are remembered; those that were seen first are forgotten first."""
+
+TEXT_BYTES: Final = 128
+"""Bytes that a string takes in memory besides its characters, with its entry in a container."""
+
+
+@final
+class MarkedTools:
+    """The marks of the tools that a client has seen in `tools/list`.
+
+    Args:
+        max_bytes: What they may take in memory; the tools that were seen first are forgotten first.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._marks: dict[str, tuple[HeaderMark, ...]] = {}
+        self._bytes = 0
+
+    def marks_of(self, method: str, params: Mapping[str, Any] | None) -> tuple[HeaderMark, ...]:
+        """Return the marks that a request must mirror; none for a tool that was never listed."""
+        name = params.get("name") if method == "tools/call" and params is not None else None
+        return self._marks.get(name, ()) if isinstance(name, str) else ()
+
+    def learn(self, result: dict[str, Any]) -> list[str]:
+        """Remember the marks in a result of `tools/list`, and remove the tools from it whose marks break a rule.
+
+        Returns:
+            One sentence for each tool that was removed, with the reason.
+        """
+        tools = result.get("tools")
+        if not is_array(tools):
+            return []
+        problems: list[str] = []
+        kept: list[Any] = []
+        for tool in tools:
+            name = tool.get("name") if is_object(tool) else None
+            schema = tool.get("inputSchema") if is_object(tool) else None
+            if isinstance(name, str) and is_object(schema):
+                try:
+                    self._remember(name, header_marks(schema))
+                except InvalidMarks as error:
+                    self._forget(name)
+                    problems.append(f"tool {name!r} cannot be used over HTTP: {error}")
+                    continue
+            kept.append(tool)
+        if problems:
+            result["tools"] = kept
+        return problems
+
+    def _remember(self, name: str, marks: tuple[HeaderMark, ...]) -> None:
+        self._forget(name)
+        if marks:
+            self._marks[name] = marks
+            self._bytes += _weight(name, marks)
+            while len(self._marks) > MAX_TOOLS or self._bytes > self._max_bytes:
+                self._forget(next(iter(self._marks)))
+
+    def _forget(self, name: str) -> None:
+        marks = self._marks.pop(name, None)
+        if marks is not None:
+            self._bytes -= _weight(name, marks)
+
+
+def _weight(name: str, marks: tuple[HeaderMark, ...]) -> int:
+    """Return what the marks of a tool take in memory at most: four bytes for each character, and the objects."""
+    texts = [name, *(text for mark in marks for text in (mark.header, *mark.path))]
+    return TEXT_BYTES * (1 + len(texts) + len(marks)) + 4 * sum(map(len, texts))

@@ -217,10 +217,11 @@ def check_tool_results(messages: Sequence[types.SamplingMessage]) -> None:
 
 
 def _mismatch(here: str, uses: Sequence[str], results: Sequence[str]) -> str:
-    lacking = [use for use in uses if use not in results]
+    used, answered = frozenset(uses), frozenset(results)  # there may be many of them
+    lacking = [use for use in uses if use not in answered]
     if lacking:
         return f"{here}: results are missing for tool uses {', '.join(lacking)}"
-    foreign = [result for result in results if result not in uses]
+    foreign = [result for result in results if result not in used]
     if foreign:
         return f"{here}: the message before has no tool uses {', '.join(foreign)}"
     return f"{here}: a use of a tool has two results"

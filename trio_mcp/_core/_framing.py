@@ -29,22 +29,94 @@ def _without_mark(held: bytes, data: bytes) -> tuple[bytes | None, bytes]:
     return None, data.removeprefix(codecs.BOM_UTF8)
 
 
-def _ends_of(begun: bytes | bytearray, piece: bytes | bytearray) -> tuple[bytes, bytes]:
+def _ends_of(begun: bytes, piece: bytes | memoryview) -> tuple[bytes, bytes]:
     """Return the ends of what was kept so far and of the piece that makes it too large."""
     head = bytes(begun[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS]
     return head, bytes(begun[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
 
 
-def _with_more(ends: tuple[bytes, bytes], piece: bytes | bytearray) -> tuple[bytes, bytes]:
+def _with_more(ends: tuple[bytes, bytes], piece: bytes | memoryview) -> tuple[bytes, bytes]:
     """Return the ends after one more piece."""
     head, tail = ends
     return head + piece[: KEPT_ENDS - len(head)], (tail + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
 
 
-# Lines.
-
 LARGE_PIECE: Final = 4096
-"""Bytes from which on a piece of a line is kept as it came."""
+"""Bytes from which on a piece is kept as it came."""
+
+
+@final
+class _Bounded:
+    """Bytes that are kept whole up to a limit; beyond it only their ends are kept.
+
+    Large pieces are kept as they came and joined once. Small ones are gathered, because an object of one byte
+    takes forty.
+
+    Attributes:
+        size: How many there were.
+    """
+
+    __slots__ = ("_ends", "_gathered", "_limit", "_pieces", "size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: list[bytes | memoryview] = []
+        self._gathered = bytearray()
+        self._ends: tuple[bytes, bytes] | None = None
+        self.size = 0
+
+    def add(self, piece: bytes | memoryview) -> None:
+        """Add what came next. What a view shows is not copied before all is joined."""
+        self.size += len(piece)
+        if self._ends is not None:
+            self._ends = _with_more(self._ends, piece)
+        elif self.size > self._limit:
+            self._ends = _ends_of(self._joined(), piece)
+            self._pieces.clear()
+            self._gathered.clear()
+        elif len(piece) >= LARGE_PIECE:
+            self._keep_gathered()
+            self._pieces.append(piece)
+        else:
+            self._gathered += piece
+            if len(self._gathered) >= LARGE_PIECE:
+                self._keep_gathered()
+
+    def _keep_gathered(self) -> None:
+        if self._gathered:
+            self._pieces.append(bytes(self._gathered))
+            self._gathered.clear()
+
+    def _joined(self) -> bytes:
+        if len(self._pieces) == 1 and not self._gathered:
+            return bytes(self._pieces[0])
+        return b"".join((*self._pieces, self._gathered))
+
+    @property
+    def kept(self) -> int:
+        """How many bytes are kept."""
+        return self.size if self._ends is None else len(self._ends[0]) + len(self._ends[1])
+
+    @property
+    def whole(self) -> bytes | None:
+        """All of them; `None` if they were too many."""
+        return self._joined() if self._ends is None else None
+
+    @property
+    def ends(self) -> tuple[bytes, bytes]:
+        """The first and the last of them."""
+        assert self._ends is not None
+        return self._ends
+
+    def clear(self) -> None:
+        """Begin again with nothing."""
+        self._pieces.clear()
+        self._gathered.clear()
+        self._ends = None
+        self.size = 0
+
+
+# Lines.
 
 _BLANK_LINES: Final = re.compile(rb"[ \t\n\r\v\f]*\n")
 
@@ -80,18 +152,16 @@ class LineReader:
         self._max_line = max_line
         # The beginning of the stream while it may be a part of a byte order mark; `None` once that is decided.
         self._mark: bytes | None = b""
-        # The line whose end has not come: its bytes, or only its ends once it is too long, and its size. Large
-        # pieces are kept as they came and joined once. Small ones are gathered, because an object of one byte
-        # takes forty.
-        self._pieces: list[bytes] = []
-        self._gathered = bytearray()
-        self._ends: tuple[bytes, bytes] | None = None
-        self._size = 0
+        self._line = _Bounded(max_line)  # whose end has not come
 
     @property
     def held(self) -> int:
         """How many bytes are kept of the line whose end has not come."""
-        return self._size if self._ends is None else len(self._ends[0]) + len(self._ends[1])
+        return self._line.kept
+
+    def drop(self) -> None:
+        """Forget the line whose end has not come: the stream is not read on."""
+        self._line.clear()
 
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes of the stream and return the lines that are complete now."""
@@ -100,8 +170,8 @@ class LineReader:
         lines: list[bytes | OversizedLine] = []
         begin, end = 0, data.find(b"\n")
         while end >= 0:
-            if self._size or end - begin > self._max_line:
-                self._keep(data[begin:end])
+            if self._line.size or end - begin > self._max_line:
+                self._line.add(memoryview(data)[begin:end])  # without a copy, as the line ends with it
                 self._end_line(lines)
             else:
                 line = data[begin:end]
@@ -112,49 +182,25 @@ class LineReader:
                     end = blank.end() - 1
             begin = end + 1
             end = data.find(b"\n", begin)
-        self._keep(data[begin:] if begin else data)
+        if begin < len(data):
+            self._line.add(data[begin:] if begin else data)
         return lines
 
     def finish(self) -> list[bytes | OversizedLine]:
         """Return the last line if the stream ended without a newline after it."""
         lines: list[bytes | OversizedLine] = []
-        self._keep(self._mark or b"")
+        self._line.add(self._mark or b"")
         self._mark = None
         self._end_line(lines)
         return lines
 
-    def _keep(self, piece: bytes) -> None:
-        if not piece:
-            return
-        self._size += len(piece)
-        if self._ends is not None:
-            self._ends = _with_more(self._ends, piece)
-        elif self._size > self._max_line:
-            self._ends = _ends_of(self._begun(), piece)
-            self._pieces.clear()
-            self._gathered.clear()
-        elif len(piece) >= LARGE_PIECE and not self._gathered:
-            self._pieces.append(piece)
-        else:
-            self._gathered += piece
-            if len(self._gathered) >= LARGE_PIECE:
-                self._pieces.append(bytes(self._gathered))
-                self._gathered.clear()
-
-    def _begun(self) -> bytes:
-        if len(self._pieces) == 1 and not self._gathered:
-            return self._pieces[0]
-        return b"".join((*self._pieces, self._gathered))
-
     def _end_line(self, lines: list[bytes | OversizedLine]) -> None:
-        if self._ends is not None:
-            lines.append(OversizedLine(self._size, *self._ends))
-        elif self._size and (line := self._begun()) and not line.isspace():
-            lines.append(line)
-        self._pieces.clear()
-        self._gathered.clear()
-        self._ends = None
-        self._size = 0
+        whole = self._line.whole
+        if whole is None:
+            lines.append(OversizedLine(self._line.size, *self._line.ends))
+        elif whole and not whole.isspace():
+            lines.append(whole)
+        self._line.clear()
 
 
 # Server-sent events.
@@ -200,41 +246,6 @@ class OversizedSseEvent:
 
 
 SseReceived: TypeAlias = SseEvent | OversizedSseEvent
-
-
-@final
-class _Bounded:
-    """Bytes that are kept whole up to a limit; beyond it only their ends are kept."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept = bytearray()
-        self._ends: tuple[bytes, bytes] | None = None
-        self.size = 0
-
-    def add(self, piece: bytes | bytearray) -> None:
-        self.size += len(piece)
-        if self._ends is not None:
-            self._ends = _with_more(self._ends, piece)
-        elif self.size <= self._limit:
-            self._kept += piece
-        else:
-            self._ends = _ends_of(self._kept, piece)
-            self._kept = bytearray()
-
-    @property
-    def kept(self) -> int:
-        """How many bytes are kept."""
-        return len(self._kept)
-
-    @property
-    def whole(self) -> bytes | None:
-        return None if self._ends is not None else bytes(self._kept)
-
-    @property
-    def ends(self) -> tuple[bytes, bytes]:
-        assert self._ends is not None
-        return self._ends
 
 
 _DATA: Final = b"data:"
@@ -349,6 +360,14 @@ class SseReader:
                 piece, _, data = data.partition(b"\n")
                 self._end_line(piece, events)
             data = _without_idle_lines(data)
+        if len(data) > LARGE_PIECE and b"\r" not in data:  # searching it is ten times as fast as splitting it
+            start = 0
+            while (end := data.find(b"\n", start)) >= 0:
+                self._end_line(data[start:end], events)
+                start = end + 1
+            if start < len(data):
+                self._keep(data[start:])
+            return events
         # `bytes.splitlines` knows exactly the three line ends of an event stream; `str.splitlines` knows more.
         for piece in data.splitlines(keepends=True):
             if not piece.endswith((b"\n", b"\r")):
@@ -452,6 +471,9 @@ def encode_sse_event(
     Raises:
         ValueError: The type or the id contains what would end its line, the id a NUL, or `retry` is negative.
     """
+    is_plain = event is None and id is None and retry is None
+    if is_plain and data is not None and not (b"\n" in data or b"\r" in data):
+        return b"data: %b\n\n" % data  # as most are
     parts: list[bytes] = []
     if event is not None:
         parts.append(b"event: %b\n" % _checked("type", event, "\r\n"))

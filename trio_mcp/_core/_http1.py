@@ -18,12 +18,12 @@ from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, cast, final
+from typing import Any, Final, Literal, TypeAlias, cast, final, overload
 
 import attrs
 
 from .._codec import _json
-from .._codec._json import is_array, is_object
+from .._codec._json import is_object
 from .._errors import HEADER_MISMATCH, LocalProtocolError, RequestError
 from .._revisions import PROTOCOL_VERSION_KEY
 from ._output_schemas import direct_subschemas
@@ -59,6 +59,13 @@ def answer_field(name: str | bytes, value: str | bytes) -> HeaderField:
         ValueError: It is not exactly one field, or it frames the response, which the host does (RFC 9110,
             section 5.5).
     """
+    field = _encoded_field(name, value)
+    if field[0].lower() in _FRAMING:
+        raise ValueError(f"{name!r} cannot be set: the HTTP host sets it")
+    return field
+
+
+def _encoded_field(name: str | bytes, value: str | bytes) -> HeaderField:
     fields: list[bytes] = []
     for part in cast("tuple[object, ...]", (name, value)):
         if not isinstance(part, (str, bytes)):
@@ -72,11 +79,35 @@ def answer_field(name: str | bytes, value: str | bytes) -> HeaderField:
     encoded, content = fields[0], fields[1].strip(b" \t")
     if _NAME_BYTES.fullmatch(encoded) is None:
         raise ValueError(f"{name!r} is not the name of a header field")
-    if encoded.lower() in _FRAMING:
-        raise ValueError(f"{name!r} cannot be set: the HTTP host sets it")
     if _VALUE.fullmatch(content) is None:
         raise ValueError(f"{value!r} cannot be sent in a header field: it contains a control character")
     return encoded, content
+
+
+def answer_fields(given: Iterable[HeaderField]) -> tuple[list[HeaderField], int | None]:
+    """Check the header fields of an answer that an author writes.
+
+    Returns:
+        The fields as they go on the wire, and the length of the body if one of them declares it.
+
+    Raises:
+        LocalProtocolError: One cannot be sent. The error names it.
+    """
+    fields: list[HeaderField] = []
+    declared: int | None = None
+    for name, value in given:
+        try:
+            field = _encoded_field(name, value)
+            if (key := field[0].lower()) == b"transfer-encoding":
+                raise ValueError("the HTTP host sets it")
+            if key == b"content-length":
+                if declared is not None or not field[1].isdigit() or len(field[1]) > MAX_DIGITS:
+                    raise ValueError(f"it must be sent once, as a number, not as {value!r:.100}")
+                declared = int(field[1])
+        except (TypeError, ValueError) as error:
+            raise LocalProtocolError(f"the header field {name!r:.100} cannot be sent: {error}") from error
+        fields.append(field)
+    return fields, declared
 
 
 @lru_cache(maxsize=1024)
@@ -96,26 +127,31 @@ class Headers:
 
     Attributes:
         has_repeats: Whether a name occurs more than once.
+        last: The value of each field as on the wire, by its name in lower case; of several the last.
     """
 
-    __slots__ = ("_all", "_last", "fields", "has_repeats")
+    __slots__ = ("_all", "fields", "has_repeats", "last")
 
     def __init__(self, fields: Iterable[HeaderField] = ()) -> None:
         self.fields: tuple[HeaderField, ...] = tuple(fields)
-        self._last = {name.lower(): value for name, value in self.fields}
+        self.last: dict[bytes, bytes] = {name.lower(): value for name, value in self.fields}
         self._all: dict[bytes, list[bytes]] | None = None  # made when first needed, if a name occurs twice
-        self.has_repeats: bool = len(self._last) < len(self.fields)
+        self.has_repeats: bool = len(self.last) < len(self.fields)
 
     @property
     def size(self) -> int:
         """What the names and the values weigh together, in bytes."""
         return sum(map(len, chain.from_iterable(self.fields)))
 
-    def get(self, name: str) -> str | None:
-        """Return the value of a field, several joined by commas (RFC 9110, section 5.3); `None` for none."""
-        value = self._last.get(_key(name))
+    @overload
+    def get(self, name: str) -> str | None: ...
+    @overload
+    def get(self, name: str, default: str) -> str: ...
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """Return the value of a field, several joined by commas (RFC 9110, section 5.3); else the default."""
+        value = self.last.get(_key(name))
         if value is None:
-            return None
+            return default
         if self.has_repeats:
             return ", ".join(self.get_all(name))
         return value.decode("latin-1").strip(" \t")
@@ -123,7 +159,7 @@ class Headers:
     def get_all(self, name: str) -> list[str]:
         """Return the values of all fields of a name."""
         key = _key(name)
-        last = self._last.get(key)
+        last = self.last.get(key)
         if last is None:
             return []
         if not self.has_repeats:
@@ -136,14 +172,14 @@ class Headers:
         return [value.decode("latin-1").strip(" \t") for value in self._all[key]]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and _key(name) in self._last
+        return isinstance(name, str) and _key(name) in self.last
 
     def __iter__(self) -> Iterator[HeaderField]:
         return iter(self.fields)
 
     def __repr__(self) -> str:
         # Values may be credentials.
-        return f"<Headers {', '.join(name.decode('latin-1') for name in self._last)}>"
+        return f"<Headers {', '.join(name.decode('latin-1') for name in self.last)}>"
 
 
 CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"dpop"})
@@ -254,7 +290,7 @@ def _read(part: Mapping[str, Any], path: tuple[str, ...] | None) -> HeaderMark:
     if not isinstance(kind, str) or kind not in _PRIMITIVE:
         raise InvalidMarks(
             f"{_at(path)} has {HEADER_KEYWORD} {header!r}, so its type must be string, integer or boolean, "
-            f"not {kind!r}"
+            f"not {kind or 'a union'!r}"
         )
     return HeaderMark(header, path)
 
@@ -272,18 +308,21 @@ METHOD: Final = "Mcp-Method"
 NAME: Final = "Mcp-Name"
 PARAM_PREFIX: Final = "Mcp-Param-"
 
-NAME_SOURCES: Final[Mapping[str, str]] = MappingProxyType(
+Params: TypeAlias = Mapping[str, Any] | None
+Names: TypeAlias = Mapping[str, str]
+
+NAME_SOURCES: Final[Names] = MappingProxyType(
     {
         "tools/call": "name",
         "prompts/get": "name",
         "resources/read": "uri",
-        # The tasks extension (SEP-2663, "Streamable HTTP: Routing Headers").
+        # The tasks extension (SEP-2663, "Streamable HTTP: Routing Headers"), which a proxy passes on unseen.
         "tasks/get": "taskId",
         "tasks/update": "taskId",
         "tasks/cancel": "taskId",
     }
 )
-"""Which member of the parameters `Mcp-Name` mirrors, by method. No other method needs the field."""
+"""Which member of the parameters `Mcp-Name` mirrors, by method. Extensions may add methods of their own."""
 
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly; no larger one may be mirrored."""
@@ -339,7 +378,7 @@ def is_session_id(value: str) -> bool:
     return _SESSION_ID.fullmatch(value) is not None
 
 
-def version_of(params: Mapping[str, Any] | None) -> str | None:
+def version_of(params: Params) -> str | None:
     """Return the revision that a request names in its `_meta`, if it does (modern era)."""
     meta = None if params is None else params.get("_meta")
     version = meta.get(PROTOCOL_VERSION_KEY) if is_object(meta) else None
@@ -347,7 +386,7 @@ def version_of(params: Mapping[str, Any] | None) -> str | None:
 
 
 def request_headers(
-    method: str, params: Mapping[str, Any] | None, marks: Sequence[HeaderMark] = ()
+    method: str, params: Params, marks: Sequence[HeaderMark] = (), names: Names = NAME_SOURCES
 ) -> list[HeaderField]:
     """Return the header fields that a modern request carries beside its body.
 
@@ -355,6 +394,7 @@ def request_headers(
         method: Its method.
         params: Its parameters as they are sent, with the revision in their `_meta`.
         marks: The marks in the schema of the tool that it calls.
+        names: Which member of the parameters names what a request is about, by method.
 
     Raises:
         LocalProtocolError: A value that must be mirrored cannot be sent in a header field.
@@ -364,7 +404,7 @@ def request_headers(
     if version is not None:
         fields.append((PROTOCOL_VERSION, _plain(version, "the protocol version")))
     fields.append((METHOD, _plain(method, "the method")))
-    if (name := _name_of(method, params)) is not None:
+    if (name := name_of(method, params, names)) is not None:
         fields.append((NAME, encode_header_value(name)))
     for mark in marks:
         text = _text_of(_argument(params, mark), mark)
@@ -379,13 +419,14 @@ def _plain(value: str, what: str) -> str:
     return value
 
 
-def _name_of(method: str, params: Mapping[str, Any] | None) -> str | None:
-    source = NAME_SOURCES.get(method)
+def name_of(method: str, params: Params, names: Names = NAME_SOURCES) -> str | None:
+    """Return what a request is about, which a header field repeats: the name of a tool, or a URI."""
+    source = names.get(method)
     name = None if source is None or params is None else params.get(source)
     return name if isinstance(name, str) else None
 
 
-def _argument(params: Mapping[str, Any] | None, mark: HeaderMark) -> Any:
+def _argument(params: Params, mark: HeaderMark) -> Any:
     value: Any = None if params is None else params.get("arguments")
     for step in mark.path:
         if not is_object(value):
@@ -411,7 +452,7 @@ def _text_of(value: Any, mark: HeaderMark) -> str | None:
 
 
 def check_request_headers(
-    headers: Headers, method: str, params: Mapping[str, Any] | None, marks: Sequence[HeaderMark] = ()
+    headers: Headers, method: str, params: Params, marks: Sequence[HeaderMark] = (), names: Names = NAME_SOURCES
 ) -> None:
     """Compare the header fields of a modern request with its body.
 
@@ -422,15 +463,19 @@ def check_request_headers(
         method: The method in its body.
         params: The parameters in its body.
         marks: The marks in the schema of the tool that it calls.
+        names: Which member of the parameters names what a request is about, by method.
 
     Raises:
         RequestError: They differ, one is missing, or one cannot be read: ``-32020``, with HTTP status 400.
     """
     version = version_of(params)
+    name = name_of(method, params, names)
+    if not marks and _agree_exactly(headers, version, method, name):
+        return
     if version is not None:
         _check(PROTOCOL_VERSION, _single(headers, PROTOCOL_VERSION), version)
     _check(METHOD, _single(headers, METHOD), method)
-    if (name := _name_of(method, params)) is not None:
+    if name is not None:
         _check(NAME, _decoded(headers, NAME), name)
     for mark in marks:
         field = PARAM_PREFIX + mark.header
@@ -444,6 +489,27 @@ def check_request_headers(
             _check_number(field, _decoded(headers, field), value)
         else:
             _check(field, _decoded(headers, field), value if isinstance(value, str) else str(value).lower())
+
+
+def _agree_exactly(headers: Headers, version: str | None, method: str, name: str | None) -> bool:
+    """Whether each field is sent once, and is what the body has, to the letter: as nearly always."""
+    last = headers.last
+    return (
+        not headers.has_repeats
+        and version is not None
+        and _SAFE.fullmatch(version) is not None
+        and last.get(b"mcp-protocol-version") == version.encode("ascii")
+        and _SAFE.fullmatch(method) is not None
+        and last.get(b"mcp-method") == method.encode("ascii")
+        and (
+            name is None
+            or (
+                _SAFE.fullmatch(name) is not None
+                and not name.startswith(_PREFIX)
+                and last.get(b"mcp-name") == name.encode("ascii")
+            )
+        )
+    )
 
 
 def _single(headers: Headers, name: str) -> str | None:
@@ -487,79 +553,6 @@ def _mismatch(problem: str) -> RequestError:
     return RequestError(HEADER_MISMATCH, f"header mismatch: {problem}")
 
 
-# What a client remembers.
-
-MAX_TOOLS: Final = 10_000
-"""Tools with marks that are remembered; those that were seen first are forgotten first."""
-
-TEXT_BYTES: Final = 128
-"""Bytes that a string takes in memory besides its characters, with its entry in a container."""
-
-
-@final
-class MarkedTools:
-    """The marks of the tools that a client has seen in `tools/list`.
-
-    Args:
-        max_bytes: What they may take in memory; the tools that were seen first are forgotten first.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._marks: dict[str, tuple[HeaderMark, ...]] = {}
-        self._bytes = 0
-
-    def marks_of(self, method: str, params: Mapping[str, Any] | None) -> tuple[HeaderMark, ...]:
-        """Return the marks that a request must mirror; none for a tool that was never listed."""
-        name = params.get("name") if method == "tools/call" and params is not None else None
-        return self._marks.get(name, ()) if isinstance(name, str) else ()
-
-    def learn(self, result: dict[str, Any]) -> list[str]:
-        """Remember the marks in a result of `tools/list`, and remove the tools from it whose marks break a rule.
-
-        Returns:
-            One sentence for each tool that was removed, with the reason.
-        """
-        tools = result.get("tools")
-        if not is_array(tools):
-            return []
-        problems: list[str] = []
-        kept: list[Any] = []
-        for tool in tools:
-            name = tool.get("name") if is_object(tool) else None
-            schema = tool.get("inputSchema") if is_object(tool) else None
-            if isinstance(name, str) and is_object(schema):
-                try:
-                    self._remember(name, header_marks(schema))
-                except InvalidMarks as error:
-                    self._forget(name)
-                    problems.append(f"tool {name!r} cannot be used over HTTP: {error}")
-                    continue
-            kept.append(tool)
-        if problems:
-            result["tools"] = kept
-        return problems
-
-    def _remember(self, name: str, marks: tuple[HeaderMark, ...]) -> None:
-        self._forget(name)
-        if marks:
-            self._marks[name] = marks
-            self._bytes += _weight(name, marks)
-            while len(self._marks) > MAX_TOOLS or self._bytes > self._max_bytes:
-                self._forget(next(iter(self._marks)))
-
-    def _forget(self, name: str) -> None:
-        marks = self._marks.pop(name, None)
-        if marks is not None:
-            self._bytes -= _weight(name, marks)
-
-
-def _weight(name: str, marks: tuple[HeaderMark, ...]) -> int:
-    """Return what the marks of a tool take in memory at most: four bytes for each character, and the objects."""
-    texts = [name, *(text for mark in marks for text in (mark.header, *mark.path))]
-    return TEXT_BYTES * (1 + len(texts) + len(marks)) + 4 * sum(map(len, texts))
-
-
 # Heads: their fields, and what follows from these.
 #
 # httptools or h11 read the field lines; the first line of a head is read by the caller. Both libraries read whole
@@ -573,7 +566,11 @@ def _weight(name: str, marks: tuple[HeaderMark, ...]) -> int:
 # fields alone, never from the library. Without either, a head could pass that h11 alone would refuse.
 
 _ALLOWED: Final = bytes([0x09, 0x0A, 0x0D, *range(0x20, 0x7F), *range(0x80, 0x100)])
-_LENGTH: Final = re.compile(r"[0-9]{1,18}")
+BODILESS: Final = frozenset({204, 304})
+"""Statuses of answers that end with their head, whatever its fields say (RFC 9112, section 6.3)."""
+
+MAX_DIGITS: Final = 18
+_LENGTH: Final = re.compile(rf"[0-9]{{1,{MAX_DIGITS}}}")
 _LENGTH_FIELD: Final = b"\ncontent-length:"
 _FIRST_LINE: Final = b"HTTP/1.1 200 OK\r\n"
 
@@ -675,6 +672,8 @@ def check_lines(head: bytes) -> None:
 
 def closes(headers: Headers) -> bool:
     """Whether a message is the last on its connection by its own declaration (RFC 9112, section 9.6)."""
+    if b"connection" not in headers.last:
+        return False
     connection = headers.get("connection")
     return connection is not None and "close" in [each.strip() for each in connection.lower().split(",")]
 
@@ -689,6 +688,12 @@ def framing_of(headers: Headers, *, is_one_one: bool) -> int | Literal["chunked"
     Raises:
         ValueError: The length is declared in more than one way, or cannot be read.
     """
+    if not headers.has_repeats and b"transfer-encoding" not in headers.last:
+        declared = headers.last.get(b"content-length")
+        if declared is None:
+            return None
+        if declared.isdigit() and len(declared) <= MAX_DIGITS:
+            return int(declared)
     coding = headers.get("transfer-encoding")
     length = headers.get("content-length")
     if coding is not None:

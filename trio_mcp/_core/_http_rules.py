@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, final, get_args
+from typing import Any, Final, Literal, TypeAlias, cast, final, get_args
+from urllib.parse import quote
 
 import attrs
 
+from .._audit import audit
 from .._codec import _json
 from .._codec._json import is_object
 from .._codec._jsonrpc import ErrorResponse, InvalidMessage, parse_message
@@ -33,11 +35,12 @@ from .._errors import (
     PARSE_ERROR,
     SERVER_BUSY,
     UNSUPPORTED_PROTOCOL_VERSION,
+    LocalProtocolError,
     RequestError,
 )
 from .._limits import KIB, MAX_SECONDS, MIB, _positive, _size, check_number, check_seconds, check_whole
 from .._printable import printable
-from ._http1 import HeaderField, Headers, answer_field, quoted
+from ._http1 import BODILESS, HeaderField, Headers, answer_field, answer_fields, quoted
 
 # Statuses, and the JSON-RPC errors they go with.
 
@@ -82,13 +85,129 @@ class HttpRefused(Exception):
         return f"{self.status}: {printable(self.error.message)}"
 
 
+@lru_cache(maxsize=16)
+def _content_type_field(content_type: str) -> HeaderField:
+    (field,), _ = answer_fields([cast("HeaderField", ("content-type", content_type))])
+    return field
+
+
+@attrs.define(eq=False, kw_only=True, repr=False)  # its fields hold credentials
+class CheckedAnswer:
+    """What of an answer over HTTP an author may write by themselves, and is therefore checked. See `HttpCall`."""
+
+    method: str
+    path: str
+    target: bytes = b""
+    answer_headers: list[HeaderField] = attrs.field(factory=list[HeaderField], init=False)
+    is_started: bool = attrs.field(default=False, init=False)
+    is_gone: bool = attrs.field(default=False, init=False)
+    left: int | None = attrs.field(default=None, init=False)
+    is_misdeclared: bool = attrs.field(default=False, init=False)
+
+    @property
+    def raw_path(self) -> bytes:
+        """Its path as received, not decoded; made of the decoded one where the host does not know it."""
+        return self.target.partition(b"?")[0] or quote(self.path, safe="/%:@!$&'()*+,;=~-._").encode("ascii")
+
+    @final
+    def note_started(self) -> None:
+        """Note that an answer has begun."""
+        self.is_started = True
+
+    @final
+    def checked(self, status: int, headers: Sequence[HeaderField]) -> list[HeaderField]:
+        """Return all fields of the head as they go on the wire; note what they declare.
+
+        Raises:
+            LocalProtocolError: One of them, or the status, cannot be sent.
+        """
+        if not 200 <= status <= 999:
+            raise LocalProtocolError(f"an answer with the status {status} is none, or is not the last")
+        if not headers and not self.answer_headers:  # as most are
+            self.left = None
+            return []
+        try:
+            answer_fields(self.answer_headers)
+        except LocalProtocolError:
+            self.answer_headers = []  # the answer that says so gets none of them
+            raise
+        fields, declared = answer_fields([*headers, *self.answer_headers])
+        if status in BODILESS:
+            return [field for field in fields if field[0].lower() != b"content-length"]
+        self.left = None if self.method == "HEAD" else declared
+        return fields
+
+    @staticmethod
+    def content_type_field(content_type: str) -> HeaderField:
+        """Return the field that says what the body is.
+
+        Raises:
+            LocalProtocolError: It cannot be sent.
+        """
+        return _content_type_field(content_type)
+
+    def note_misdeclared(self, lacks: int) -> None:
+        """Note that the body is not as long as was declared: it lacks so many bytes, or goes on behind that."""
+        del lacks
+        self.is_misdeclared = True
+
+    @final
+    def within(self, data: bytes, *, is_last: bool = False) -> bytes:
+        """Return what may be sent of a piece of a body whose length was declared (`left`).
+
+        More would be read as the next answer on the connection, and after less a client would wait for the rest
+        (RFC 9112, section 6.3).
+        """
+        left = len(data) if self.left is None else self.left
+        self.left = left - len(data)
+        if (self.left < 0 or (is_last and self.left)) and not self.is_misdeclared:
+            self.note_misdeclared(max(0, self.left))
+        self.left = 0 if is_last else max(0, self.left)
+        return data[:left]
+
+    @final
+    def check_answered(self) -> None:
+        """Check that a route has answered, in full if it has declared the length.
+
+        Raises:
+            RuntimeError: It has not begun to.
+        """
+        if self.is_gone:
+            return
+        if not self.is_started:
+            raise RuntimeError(f"the route for {self.path[:100]!r} returned without an answer")
+        if self.left:
+            self.within(b"", is_last=True)
+
+
+def audit_http(
+    refused: HttpRefused, method: str | None, path: str | None, client: str | None, principal: str | None = None
+) -> None:
+    """Write the audit record of a request that is refused."""
+    audit(
+        "http",
+        refused.error.message,
+        status=refused.status,
+        code=refused.error.code,
+        method=method,
+        target=path,
+        transport="http",
+        client=client,
+        principal=principal,
+    )
+
+
 def busy(status: int, problem: str, wait: float = 1) -> HttpRefused:
     """Return the refusal of a request that may be sent again in some seconds: 429 or 503, with `Retry-After`."""
-    seconds = max(1, math.ceil(min(wait, MAX_SECONDS)))
-    return HttpRefused(status, problem, [(b"retry-after", b"%d" % seconds)], code=SERVER_BUSY)
+    return HttpRefused(status, problem, [retry_after_field(wait)], code=SERVER_BUSY)
 
 
-_MODERN: Final[Mapping[int, int]] = MappingProxyType(
+def retry_after_field(wait: float) -> HeaderField:
+    """Return the field `Retry-After` for a wait in seconds: at least one, and whole ones."""
+    return b"retry-after", b"%d" % max(1, math.ceil(min(wait, MAX_SECONDS)))
+
+
+_STATUSES: Final[Mapping[int, int]] = MappingProxyType(
     {
         PARSE_ERROR: 400,
         INVALID_REQUEST: 400,
@@ -101,18 +220,31 @@ _MODERN: Final[Mapping[int, int]] = MappingProxyType(
         SERVER_BUSY: 503,
     }
 )
-_LEGACY: Final[Mapping[int, int]] = MappingProxyType({PARSE_ERROR: 400, INVALID_REQUEST: 400})
 
 MAX_RETRY_AFTER: Final = 10 * 365 * 86_400.0
 """The longest `Retry-After` in seconds; a longer one is taken for a mistake and ignored."""
 
 
-def status_of_error(code: int, *, modern: bool) -> int:
-    """Return the HTTP status of a response that holds this JSON-RPC error and nothing else.
+def status_of_error(code: int, *, is_own_share: bool = False) -> int:
+    """Return the HTTP status of a response of the modern era that holds this JSON-RPC error and nothing else.
 
     Once something was streamed, the status has been sent, and the error is the last event.
+
+    Args:
+        code: The code of the error.
+        is_own_share: Whether it says that the client has used up what it may have.
     """
-    return (_MODERN if modern else _LEGACY).get(code, 200)
+    return 429 if is_own_share and code == SERVER_BUSY else _STATUSES.get(code, 200)
+
+
+def fields_of_error(code: int | None, retry_after: float | None) -> list[HeaderField]:
+    """Return the header fields of such a response: when to try again, if its server is busy.
+
+    Args:
+        code: The code of the error; `None` for a result.
+        retry_after: In how many seconds, if that is known.
+    """
+    return [retry_after_field(retry_after or 1)] if code == SERVER_BUSY else []
 
 
 def error_in(body: bytes) -> RequestError | None:
@@ -158,6 +290,9 @@ LOCAL_ORIGINS: Final = frozenset(f"{scheme}://{host}:*" for scheme in ("http", "
 _DEFAULT_PORTS: Final[Mapping[str, str]] = MappingProxyType({"http": "80", "https": "443"})
 MAX_AUTHORITY: Final = 260
 """Characters of a host and its port: 253 of a name (RFC 1035, section 2.3.4), a dot, a colon and 5 digits."""
+
+MAX_ADMITTED: Final = 64
+"""How many accepted values of `Host` are remembered."""
 
 _AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{1,5}|\*))?")
 
@@ -216,6 +351,9 @@ class HostRules:
     _suffixes: tuple[str, ...] = attrs.field(init=False, repr=False, eq=False)
     """What the names below an allowed one end with."""
 
+    _admitted: set[bytes] = attrs.field(factory=set[bytes], init=False, repr=False, eq=False)
+    """Values of `Host` that were accepted: a client sends the same again and again."""
+
     @_suffixes.default  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType,reportUntypedFunctionDecorator]
     def _read_suffixes(self) -> tuple[str, ...]:
         return tuple(entry[1:] for entry in self.allowed_hosts or () if entry.startswith("*."))
@@ -226,9 +364,17 @@ class HostRules:
         Raises:
             HttpRefused: 421 for the host, 403 for the origin.
         """
+        sent = headers.last.get(b"host", b"")
+        is_sole = not headers.has_repeats
+        if is_sole and sent in self._admitted and b"origin" not in headers.last:
+            return
         host = headers.get("host") or ""
         if self.allowed_hosts is not None and not self._allows_host(host, self.allowed_hosts):
             raise HttpRefused(421, f"Host {quoted(host)} is not in allowed_hosts")
+        if is_sole and len(sent) <= MAX_AUTHORITY:
+            if len(self._admitted) >= MAX_ADMITTED:
+                self._admitted.clear()
+            self._admitted.add(sent)
         # Several are joined and then not allowed: a request has one origin (RFC 6454, section 7.3).
         origin = headers.get("origin")
         if origin is None or self.allowed_origins is None:
@@ -280,6 +426,13 @@ def check_content_type(headers: Headers) -> None:
     Raises:
         HttpRefused: 415: it declares something else, or nothing.
     """
+    last = headers.last
+    if (
+        last.get(b"content-type") == b"application/json"
+        and b"content-encoding" not in last
+        and not headers.has_repeats
+    ):
+        return
     coding = headers.get("content-encoding")
     if coding is not None and coding.strip().lower() != "identity":
         raise HttpRefused(415, f"Content-Encoding must be identity, not {quoted(coding)}")
@@ -334,8 +487,15 @@ def check_accept(headers: Headers, *media_types: str) -> None:
         HttpRefused: 406: it does not.
     """
     accept = headers.get("accept")
-    if missing := [each for each in media_types if not accepts(accept, each)]:
-        raise HttpRefused(406, f"Accept must list {' and '.join(missing)}, and is {quoted(accept or '')}")
+    if accept is None:
+        return
+    if missing := (_missing if len(accept) <= MAX_KEPT else _missing.__wrapped__)(accept, media_types):
+        raise HttpRefused(406, f"Accept must list {' and '.join(missing)}, and is {quoted(accept)}")
+
+
+@lru_cache(maxsize=256)
+def _missing(accept: str, media_types: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple([each for each in media_types if not accepts(accept, each)])
 
 
 # Proxies. A client can write any address into a request, so only what a trusted proxy has written is used. Each
@@ -399,6 +559,9 @@ class ProxyRules:
         trusted: Addresses, networks, and `UNIX`.
         headers: Which header fields they write. The others are ignored: a client may have written them.
 
+    Attributes:
+        trusts_any: Whether any proxy is trusted. If not, clients are who connections come from.
+
     Raises:
         ValueError: An entry of `trusted` is none of these.
     """
@@ -407,6 +570,7 @@ class ProxyRules:
         trusted = frozenset(trusted)
         self._networks: Final = _networks(trusted)
         self._trusts_unix: Final = UNIX in trusted
+        self.trusts_any: Final = bool(self._networks) or self._trusts_unix
         self._reads: Final = _forwarded if headers == "forwarded" else _x_forwarded
 
     def trusts(self, peer: str | None) -> bool:

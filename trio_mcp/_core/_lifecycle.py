@@ -1,6 +1,6 @@
 """Which revision and which capabilities hold: decided by the server for each request, by the client once.
 
-Decisions only: no I/O, no Trio, no clock. Also the names of extensions, which both sides check.
+Decisions only: no I/O, no Trio, no clock. Also the names of extensions and their methods, which both sides check.
 
 Spec: 2026-07-28, basic/versioning; basic/transports/stdio, "Backward Compatibility"; 2025-11-25, basic/lifecycle.
 """
@@ -8,7 +8,7 @@ Spec: 2026-07-28, basic/versioning; basic/transports/stdio, "Backward Compatibil
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, final, get_args
 
 import attrs
@@ -34,6 +34,7 @@ from .._revisions import (
     REFUSED,
     Revision,
     Side,
+    is_free,
 )
 from ..types import LoggingLevel
 
@@ -62,9 +63,19 @@ class Agreement:
 
 def names_era(params: Mapping[str, Any] | None) -> bool:
     """Return whether the `_meta` of parameters says that they are of the modern era."""
-    meta = None if params is None else params.get("_meta")
-    return is_object(meta) and (PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta)
+    meta: Any = None if params is None else params.get("_meta")
+    return meta.__class__ is dict and (PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta)
 
+
+def target_of(params: Mapping[str, Any] | None) -> str | None:
+    """Return the name of the tool or prompt that a request is about, or the URI, if it has one."""
+    ref: Any = None if params is None else params.get("ref")  # of `completion/complete`
+    named: Any = ref if ref.__class__ is dict else params or {}
+    target = named.get("name") or named.get("uri")
+    return target if isinstance(target, str) else None
+
+
+_REFUSED: Final = REFUSED[Side.CLIENT]
 
 _LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
 
@@ -79,13 +90,20 @@ class ServerLifecycle:
     Args:
         supported: The revisions that the server speaks.
         session: What holds without a handshake, if a transport serves requests of the legacy era one by one.
+        refused: By revision, which methods no client may send; extensions may add what the core does not have.
 
     Attributes:
         session: What the handshake agreed on; `None` before it.
     """
 
-    def __init__(self, supported: Sequence[Revision] = tuple(Revision), session: Agreement | None = None) -> None:
+    def __init__(
+        self,
+        supported: Sequence[Revision] = tuple(Revision),
+        session: Agreement | None = None,
+        refused: Mapping[Revision, Collection[str]] = _REFUSED,
+    ) -> None:
         self._supported = tuple(supported)
+        self._refused = refused
         self._legacy = tuple(revision for revision in supported if not revision.is_modern)
         self.session = session
         # What the last modern request declared, and what followed: the next request mostly declares the same.
@@ -141,7 +159,7 @@ class ServerLifecycle:
             RequestError: The server does not speak its revision, it names none, or its method is not in it.
         """
         agreement = self.agreement_of(request)
-        if request.method in REFUSED[Side.CLIENT][agreement.revision]:
+        if request.method in self._refused[agreement.revision]:
             raise RequestError(METHOD_NOT_FOUND, f"{agreement.revision} has no method {request.method}")
         return agreement
 
@@ -183,7 +201,7 @@ class ServerLifecycle:
             agreement = Agreement(newest, {}, None, None)
         else:
             return None
-        return None if notification.method in REFUSED[Side.CLIENT][agreement.revision] else agreement
+        return None if notification.method in self._refused[agreement.revision] else agreement
 
     def _agree_modern(self, meta: Mapping[str, Any]) -> Agreement:
         version = _expect(meta, PROTOCOL_VERSION_KEY, str, "a string", "_meta")
@@ -200,12 +218,7 @@ class ServerLifecycle:
         level = meta.get(LOG_LEVEL_KEY)
         if level is not None and level not in _LEVELS:
             raise RequestError(INVALID_PARAMS, f"_meta: {LOG_LEVEL_KEY} must be one of {', '.join(_LEVELS)}")
-        return Agreement(
-            revision,
-            capabilities,
-            client_info if is_object(client_info) else None,
-            level,
-        )
+        return Agreement(revision, capabilities, client_info if is_object(client_info) else None, level)
 
     def _agree_legacy(self, request: Request) -> Agreement:
         if self.session is not None:
@@ -214,8 +227,7 @@ class ServerLifecycle:
             # The handshake itself, and `ping`, which is allowed at any time (2025-11-25, basic/lifecycle).
             return Agreement(LATEST_LEGACY, {}, None, None)
         raise RequestError(
-            INVALID_PARAMS,
-            f"params._meta lacks {PROTOCOL_VERSION_KEY}, and no initialize handshake came before",
+            INVALID_PARAMS, f"params._meta lacks {PROTOCOL_VERSION_KEY}, and no initialize handshake came before"
         )
 
 
@@ -256,6 +268,40 @@ def check_identifier(identifier: str) -> None:
     """
     if not _IDENTIFIER.fullmatch(identifier):
         raise ValueError(f"an extension is called prefix/name, for example com.example/x, not {identifier!r}")
+
+
+def revisions_with(method: str, identifier: str, wanted: Collection[Revision] | None) -> tuple[Revision, ...]:
+    """Return the revisions in which an extension has a method.
+
+    Args:
+        method: The method.
+        identifier: The extension.
+        wanted: Those that the extension is for; `None` for all in which the core protocol has no such method.
+
+    Raises:
+        ValueError: The core protocol has it, in one of those or in all.
+    """
+    found = tuple(revision for revision in wanted or Revision if is_free(method, revision))
+    if not found or (wanted is not None and len(found) < len(wanted)):
+        where = "" if wanted is None else f" in {', '.join(one for one in wanted if one not in found)}"
+        raise ValueError(f"{identifier} claims the method {method}, which is the protocol's own{where}")
+    return found
+
+
+def chosen_revisions(given: Collection[Revision | str] | None) -> tuple[Revision, ...] | None:
+    """Return the revisions that an extension is for, as it was told them.
+
+    Raises:
+        TypeError: It is not a list of them.
+        ValueError: There is none, or one is no revision.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str):
+        raise TypeError(f"revisions takes revisions in a list, such as ['2026-07-28'], not {given!r:.60}")
+    if not given:
+        raise ValueError("an extension needs a revision: give one in revisions, or leave it out for all")
+    return tuple(sorted({Revision(one) for one in given}))
 
 
 # The client. If it does not know the server, it sends ``server/discover`` first. An answer that only a modern

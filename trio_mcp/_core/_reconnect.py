@@ -7,7 +7,7 @@ for, which may be another value each time, and part of them is left to chance.
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import Final, final
 
 import attrs
 
@@ -55,19 +55,19 @@ class RestartPolicy:
     lasting: float = attrs.field(default=30.0, validator=valid_seconds)
 
 
-def as_policy(restart: RestartPolicy | bool | None) -> RestartPolicy | None:  # noqa: FBT001 - a converter
-    """Return a policy: `True` is the one with its defaults, and false is `None`, never."""
-    return RestartPolicy() if restart is True else restart or None
-
-
-def check_policy(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
-    """Check what `as_policy` has returned, as a validator of attrs.
+def as_policy(
+    restart: RestartPolicy | bool | None,  # noqa: FBT001 - a converter
+    name: str = "restart",
+) -> RestartPolicy | None:
+    """Return a policy: `True` is the one with its defaults, and false is `None`, never.
 
     Raises:
-        TypeError: It is neither a policy nor `None`.
+        TypeError: It is neither a policy nor one of these.
     """
-    if not isinstance(value, (RestartPolicy, type(None))):
-        raise TypeError(f"restart must be a RestartPolicy, True or None, not {value!r}")
+    policy = RestartPolicy() if restart is True else restart or None
+    if not isinstance(policy, (RestartPolicy, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
+        raise TypeError(f"{name} must be a RestartPolicy, True or None, not {policy!r}")
+    return policy
 
 
 @final

@@ -71,12 +71,16 @@ class Sealer:
             a random secret that lasts as long as this process.
         max_payload: How many bytes may be sealed at once.
 
+    Attributes:
+        is_random: Whether the secret is random.
+
     Raises:
         TypeError: `keys` is not a sequence, or a secret is not bytes.
         ValueError: There is no secret, there are more than 16, or one is shorter than 32 bytes.
     """
 
     def __init__(self, keys: Sequence[bytes] | None = None, *, max_payload: int = MAX_PAYLOAD) -> None:
+        self.is_random: Final = keys is None
         if keys is None:
             keys = (secrets.token_bytes(MIN_KEY_BYTES),)
         if isinstance(keys, (bytes, str)):  # type: ignore[unreachable]  # the caller may be untyped
@@ -184,6 +188,10 @@ def _associated(binding: bytes) -> bytes:
     return _LABEL + b"\x00" + binding
 
 
+_LONG: Final = 4096
+"""From how many characters on a text among arguments is digested by itself."""
+
+
 def binding_of(
     *, principal: str | None, method: str, target: str, arguments: Mapping[str, Any] | None, server: str
 ) -> bytes:
@@ -201,9 +209,20 @@ def binding_of(
         TypeError: They hold something else that JSON lacks.
         RecursionError: They are nested about a thousand levels deep.
     """
-    parts = [server, principal, method, target, arguments]
-    canonical = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(_associated(canonical.encode("ascii"))).digest()
+    parts: list[object] = [server, principal, method, target, arguments]
+    # They are what a request has brought, and may be anything.
+    members: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
+    long = {name: text for name, text in members.items() if isinstance(text, str) and len(text) > _LONG}
+    if long:  # writing them as JSON would take several times as long as decoding them did
+        parts[-1] = {name: value for name, value in members.items() if name not in long}
+        texts = {name: text.encode("utf-8", "surrogatepass") for name, text in long.items()}
+        parts.append({name: hashlib.sha256(text).hexdigest() for name, text in texts.items()})
+    return hashlib.sha256(_associated(_canonical(parts).encode("ascii"))).digest()
+
+
+_canonical: Final = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False
+).encode  # made once: `json.dumps` makes one for each call
 
 
 # Cursors. A cursor holds the number under which the last item of its page was registered, and its name. The next

@@ -14,38 +14,58 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
+import ssl
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 import trio
 
-from .._auth._resource_server import ResourceServer
-from .._auth._verifiers import CertificateVerifier, IntrospectionVerifier, JwtVerifier, Verify
+from .._auth._verifiers import (
+    FETCH_SECONDS,
+    CertificateVerifier,
+    IntrospectionVerifier,
+    JwtVerifier,
+    ResourceServer,
+    Verify,
+    awaited,
+)
 from .._codec import _json
 from .._codec._json import cost_of, is_array, is_object
+from .._core._account import Overdrawn, Pool
 from .._core._http_rules import HttpRefused, busy
-from .._oauth._access_tokens import MAX_TOKEN, AcceptedToken, TokenRefused, TokenRules
+from .._logs import Log
+from .._oauth._access_tokens import MAX_TOKEN, AcceptedToken, TokenRefused, TokenRules, read_token
 from .._oauth._principal import Principal, as_principal
 from .._oauth._protected_resource import (
     WELL_KNOWN,
     ProofRefused,
     ProofRules,
-    TooManyProofs,
     challenge,
     check_digest,
     metadata_path,
     metadata_url,
 )
-from ._call import HttpCall
+from .._printable import shown
+from .._server._server import Hosted
+from .._trio import Contained, open_hidden_nursery
+from ._call import Authenticate, HttpCall
 from ._routes import Route, document
+
+_log: Final = Log("trio_mcp.authorization")
 
 Missing: TypeAlias = Callable[[str, Mapping[str, Any], Principal | None], frozenset[str] | None]
 """Returns the scopes that a request needs, if its principal lacks any of them: of its method and its
 parameters."""
+
+RECHECK_SECONDS: Final = 5.0
+"""How often it is looked at, at most, whether tokens are still accepted with which streams were opened."""
+
+_RECHECKED_AT_ONCE: Final = 10
+"""How many of them are looked at at once."""
 
 _KEPT_BYTES: Final = 1_000
 """About what a token takes that is remembered, besides what it says, in bytes."""
@@ -55,6 +75,9 @@ _REFUSED_SECONDS: Final = 10.0
 
 _MAX_REFUSED: Final = 10_000
 """How many of those are remembered, each in about 150 bytes."""
+
+_ROOM_SECONDS: Final = 60.0
+"""When a client may find room again for its proofs."""
 
 
 @final
@@ -77,6 +100,12 @@ class _Kept:
     weight: int
 
 
+def _credentials(field: str) -> tuple[str, str]:
+    """Return the scheme, in lower case, and the token of `Authorization`."""
+    scheme, _, token = field.partition(" ")
+    return scheme.lower(), token.strip()
+
+
 @final
 @attrs.define(eq=False)
 class Guard:
@@ -86,11 +115,15 @@ class Guard:
         settings: Who is let in.
         verify: The verifiers' functions, in order.
         missing: Says which scopes a message needs.
+        memory: Lends what is remembered of proofs.
+        nonce_key: Seals nonces; by default a new one.
     """
 
     settings: ResourceServer
-    _verify: Sequence[Verify]
+    _verify: Sequence[Callable[[str], Awaitable[object]]]
     _missing: Missing
+    _memory: Pool
+    _nonce_key: bytes | None = None
     _rules: TokenRules = attrs.field(init=False)
     _proofs: ProofRules = attrs.field(init=False)
     _url: str = attrs.field(init=False)
@@ -98,6 +131,11 @@ class Guard:
     _kept_bytes: int = attrs.field(default=0, init=False)
     _refused: OrderedDict[bytes, float] = attrs.field(factory=OrderedDict[bytes, float], init=False)
     _certificates: CertificateVerifier | None = attrs.field(default=None, init=False)
+    # By what `Authorization` says.
+    _standing: dict[str, dict[trio.CancelScope, HttpCall]] = attrs.field(
+        factory=dict[str, dict[trio.CancelScope, HttpCall]], init=False
+    )
+    _some_stand: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
         settings = self.settings
@@ -111,7 +149,8 @@ class Guard:
             implies=settings.scope_implies,
             leeway=settings.leeway,
         )
-        self._proofs = ProofRules(settings.resource, secrets.token_bytes(32) if settings.dpop_nonces else None)
+        secret = (self._nonce_key or secrets.token_bytes(32)) if settings.dpop_nonces else None
+        self._proofs = ProofRules(settings.resource, secret, self._memory)
         self._url = metadata_url(settings.resource)
         for each in settings.verifier:
             if isinstance(each, CertificateVerifier):
@@ -155,14 +194,13 @@ class Guard:
         field = call.headers.get("authorization")
         if field is None:
             return self._by_certificate(call)
-        scheme, _, token = field.partition(" ")
-        scheme, token = scheme.lower(), token.strip()
+        scheme, token = _credentials(field)
         if scheme not in {"bearer", "dpop"} or not token:
             raise self._refusal(call, 401)
         accepted = await self._accepted(call, token)
         now = time.time()
-        self._check_binding(call, scheme, token, accepted, now)
         call.valid_until = trio.current_time() + accepted.until - now
+        self._check_binding(call, scheme, token, accepted, now)
         if not self.settings.scopes <= accepted.principal.scopes:
             raise self._insufficient(call, self.settings.scopes)
         return accepted.principal
@@ -176,7 +214,21 @@ class Guard:
             raise self._refusal(call, 401)
         if not self.settings.scopes <= principal.scopes:
             raise HttpRefused(403, "this client may not use the server")
+        self._check_certificate(call)
         return principal
+
+    def _check_certificate(self, call: HttpCall) -> None:
+        """Check that a certificate has not expired since the connection began; nor what it opens outlives it.
+
+        Raises:
+            HttpRefused: It has.
+        """
+        end: object = None if call.certificate is None else call.certificate.fields.get("notAfter")
+        if isinstance(end, str):
+            left = ssl.cert_time_to_seconds(end) - time.time()
+            if left <= 0:
+                raise self._refusal(call, 401, None, "the certificate has expired")
+            call.valid_until = min(call.valid_until, trio.current_time() + left)
 
     async def _accepted(self, call: HttpCall, token: str) -> AcceptedToken:
         """Return what a token gives, as it was found out before or is now.
@@ -199,38 +251,63 @@ class Guard:
             claims = await self._claims(token)
             if claims is None:
                 self._refuse_for_a_while(digest)
+                self._log_stranger(token)
                 raise self._invalid(call, "the token is not valid")
             accepted = self._rules.accept(claims, time.time(), token if self.settings.hands_on_tokens else None)
         except TokenRefused as refused:
+            if refused.details:
+                _log.info("refused a token: %s", refused.details)
             raise self._invalid(call, refused.reason) from None
         if self.settings.keep_for:
             self._keep(digest, accepted, claims, self.settings.keep_for)
         return accepted
 
+    def _log_stranger(self, token: str) -> None:
+        """Log whose token was not genuine for any verifier, if it says that and is of none that is known."""
+        if not any(isinstance(each, JwtVerifier) for each in self.settings.verifier):
+            return
+        read = read_token(token)
+        issuer: object = None if read is None else read.claims.get("iss")
+        if isinstance(issuer, str) and issuer not in self._rules.issuers:
+            known = sorted(self._rules.issuers)
+            _log.info("refused a token: issuer %s is none of authorization_servers %s", shown(issuer), known)
+
     async def _claims(self, token: str) -> Mapping[str, Any] | None:
         for verify in self._verify:
             claims = await verify(token)
+            if isinstance(claims, Mapping):
+                return cast("Mapping[str, Any]", claims)
             if claims is not None:
-                return claims
+                raise TypeError(
+                    "a verifier must return what the token contains, a mapping with aud and sub, or None if it "
+                    f"is not genuine, and not {type(claims).__name__}"
+                )
         return None  # noqa: ASYNC910 - not public
 
     def _keep(self, digest: bytes, accepted: AcceptedToken, claims: Mapping[str, Any], seconds: float) -> None:
-        """Remember a token by its hash; forget those that were not seen for longest if there is no room."""
-        settings = self.settings
+        """Remember a token by its hash.
+
+        Those that were not seen for longest are forgotten if they would not be believed without asking again, or
+        if there is no room.
+        """
+        settings, now = self.settings, trio.current_time()
         is_bound = accepted.key is not None or accepted.certificate is not None or settings.dpop == "required"
         suffices = not is_bound and settings.scopes <= accepted.principal.scopes
         weight = _KEPT_BYTES + cost_of(dict(claims))
         self._forget(digest)
-        self._kept[digest] = _Kept(accepted, suffices, accepted.until, trio.current_time() + seconds, weight)
+        while self._kept and self._kept[oldest := next(iter(self._kept))].asked_again <= now:
+            self._forget(oldest)
+        self._kept[digest] = _Kept(accepted, suffices, accepted.until, now + seconds, weight)
         self._kept_bytes += weight
         while self._kept_bytes > settings.max_kept_bytes:
             self._forget(next(iter(self._kept)))
 
     def _refuse_for_a_while(self, digest: bytes) -> None:
         """Remember a token that was not genuine, apart from the others: made-up ones displace none of them."""
-        self._refused[digest] = trio.current_time() + _REFUSED_SECONDS
+        now = trio.current_time()
+        self._refused[digest] = now + _REFUSED_SECONDS
         self._refused.move_to_end(digest)
-        while len(self._refused) > _MAX_REFUSED:
+        while len(self._refused) > _MAX_REFUSED or self._refused[next(iter(self._refused))] <= now:
             self._refused.popitem(last=False)
 
     def _forget(self, digest: bytes) -> None:
@@ -250,6 +327,7 @@ class Guard:
             certificate = call.certificate
             if certificate is None or certificate.thumbprint != accepted.certificate:
                 raise self._invalid(call, "the token is bound to another certificate")
+            self._check_certificate(call)
         if accepted.key is None:
             if scheme == "dpop" or self.settings.dpop == "required":
                 raise self._invalid(call, "the token is not bound to a key")
@@ -260,16 +338,81 @@ class Guard:
         path = f"{call.root}{call.path}"
         try:
             said = self._proofs.check(
-                proofs, method=call.method, path=path, token=token, key=accepted.key, now=now
+                proofs,
+                holder=f"principal {accepted.principal}",
+                method=call.method,
+                path=path,
+                token=token,
+                key=accepted.key,
+                now=now,
             )
         except ProofRefused as refused:
             raise self._refusal(call, 401, refused.error, refused.reason) from None
-        except TooManyProofs:
-            raise busy(429, "too many proofs are remembered", 60) from None
+        except Overdrawn as error:
+            problem = f"there is no room to remember your proof: {error}"
+            raise busy(429 if error.is_own else 503, problem, _ROOM_SECONDS) from None
         call.proof = said
         nonce = self._proofs.nonce(now)
         if nonce is not None:
             call.answer_headers.append((b"dpop-nonce", nonce.encode("ascii")))
+
+    # For how long.
+
+    def watch(self, call: HttpCall, scope: trio.CancelScope) -> None:
+        """Cancel a scope when what a stream was opened with is not accepted any more, until `unwatch` is called.
+
+        It has expired, or is looked at again and refused: within twice `ResourceServer.keep_for`.
+        """
+        scope.deadline = call.valid_until
+        field = call.headers.get("authorization")
+        if field is not None:
+            self._standing.setdefault(field, {})[scope] = call
+            self._some_stand.set()
+
+    def unwatch(self, call: HttpCall, scope: trio.CancelScope) -> None:
+        """The stream of a scope has ended."""
+        field = call.headers.get("authorization")
+        streams = self._standing.get(field or "")
+        if streams is not None:
+            streams.pop(scope, None)
+            if field is not None and not streams:
+                del self._standing[field]
+
+    async def recheck_standing(self) -> None:
+        """Look again and again at the tokens with which streams were opened that still stand."""
+        while True:
+            await self._some_stand.wait()
+            await trio.sleep(max(self.settings.keep_for, RECHECK_SECONDS))
+            ahead = iter(list(self._standing))
+            async with trio.open_nursery() as nursery:
+                for _ in range(min(_RECHECKED_AT_ONCE, len(self._standing))):
+                    nursery.start_soon(self._recheck, ahead)
+            if not self._standing:
+                self._some_stand = trio.Event()
+
+    async def _recheck(self, fields: Iterator[str]) -> None:
+        for field in fields:
+            await trio.lowlevel.checkpoint()
+            streams = self._standing.get(field)
+            if not streams:
+                continue
+            principal = await self._accepted_still(next(iter(streams.values())), field)
+            for scope, call in list(streams.items()):
+                if principal is None or principal != call.principal:
+                    if trio.current_time() < call.valid_until:
+                        call.valid_until = -math.inf  # it has not expired
+                    scope.cancel(reason="the token with which the stream was opened is not accepted any more")
+
+    async def _accepted_still(self, call: HttpCall, field: str) -> Principal | None:
+        """Return whose a token is; `None` if it is refused. A verifier that fails, or hangs, refuses it."""
+        accepted: list[AcceptedToken] = []
+        failures: list[BaseException] = []
+        with Contained(failures.append, trio.CancelScope(deadline=trio.current_time() + FETCH_SECONDS)):
+            accepted.append(await self._accepted(call, _credentials(field)[1]))
+        if failures and not isinstance(failures[0], HttpRefused):
+            _log.error("a verifier has failed for the token of a stream", exc_info=failures[0])
+        principals = [each.principal for each in accepted if self.settings.scopes <= each.principal.scopes]
+        return principals[0] if principals else None
 
     # What it may do.
 
@@ -320,19 +463,51 @@ class Guard:
         return HttpRefused(status, reason or "the request is not authorized", headers)
 
 
+def identifier(
+    server: Hosted, auth: ResourceServer | None, authenticate: Authenticate | None
+) -> Callable[[HttpCall], Awaitable[object]] | None:
+    """Return what authenticates requests without a guard; `None` for nothing.
+
+    Raises:
+        ValueError: Both are given.
+    """
+    if authenticate is not None:
+        if auth is not None:
+            raise ValueError("give auth or authenticate, not both")
+        return awaited(authenticate)
+    scopes = None if auth is not None else server.lacking_scopes("", {}, None)
+    if scopes:
+        _log.warning(
+            "nobody can use what needs the scopes %s: no client is asked for a token, because neither auth= nor "
+            "authenticate= is given",
+            ", ".join(sorted(scopes)),
+        )
+    return None
+
+
 @asynccontextmanager
-async def open_guard(settings: ResourceServer, missing: Missing) -> AsyncGenerator[Guard]:
+async def open_guard(
+    settings: ResourceServer, missing: Missing, memory: Pool, nonce_key: bytes | None = None
+) -> AsyncGenerator[Guard]:
     """Let requests in while a block runs.
 
     Args:
         settings: Who is let in.
         missing: Says which scopes a message needs.
+        memory: Lends what is remembered for clients.
+        nonce_key: Seals nonces; by default a new one.
     """
-    async with AsyncExitStack() as stack:
-        verify: list[Verify] = []
+    async with open_hidden_nursery() as nursery, AsyncExitStack() as stack:
+        verify: list[Callable[[str], Awaitable[object]]] = []
         for each in settings.verifier:
             if isinstance(each, CertificateVerifier):
                 continue
             opens = getattr(each, "open", None)
-            verify.append(cast("Verify", each) if opens is None else await stack.enter_async_context(opens()))
-        yield Guard(settings, verify, missing)
+            if opens is not None:
+                verify.append(await stack.enter_async_context(opens()))
+            else:
+                verify.append(awaited(cast("Verify", each)))
+        guard = Guard(settings, verify, missing, memory, nonce_key)
+        nursery.start_soon(guard.recheck_standing)
+        yield guard
+        nursery.cancel_scope.cancel(reason="the endpoint was closed")

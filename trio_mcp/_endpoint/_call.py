@@ -13,19 +13,24 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
+from functools import partial
 from types import TracebackType, coroutine
-from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
 import trio
 
 from .._codec._json import cost_of_json
-from .._core._account import SMALL_LONG, Loan, Overdrawn, Pool, RateTable, Turns, holder_of
-from .._core._http1 import HeaderField, Headers
-from .._core._http_rules import EVENT_STREAM, JSON, HttpRefused, HttpServerSettings, busy
+from .._core._account import SMALL_LONG, Loan, Overdrawn, Pool, Tally, Turns, holder_of
+from .._core._http1 import BODILESS, HeaderField, Headers
+from .._core._http_rules import EVENT_STREAM, JSON, CheckedAnswer, HttpRefused, HttpServerSettings, busy
+from .._core._rates import RateTable
 from .._limits import KIB, Limits
-from .._oauth._certificates import ClientCertificate
+from .._logs import Log
+from .._oauth._principal import ClientCertificate
 from .._trio import LightParkingLot, call_in_run
+
+_log: Final = Log("trio_mcp.http")
 
 SMALL: Final = 16 * KIB
 """What a body, a message or an answer may weigh without a loan, in bytes. All of them together weigh little, and
@@ -33,6 +38,10 @@ borrowing would cost each request more than it is worth."""
 
 STEP: Final = 64 * KIB
 """Loans that grow do so in steps of so many bytes."""
+
+
+def nothing() -> None:
+    """Do nothing."""
 
 
 @final
@@ -74,6 +83,7 @@ class RequestLoans:
     key: str = ""
     served: MessageLoan | None = attrs.field(default=None, init=False)
     _body: Loan | None = attrs.field(default=None, init=False)
+    _drop_body: Callable[[], object] = attrs.field(default=nothing, init=False)
     _answer: Loan | None = attrs.field(default=None, init=False)
 
     def grow_body(self, size: int, give_way: Callable[[], object]) -> int:
@@ -87,8 +97,16 @@ class RequestLoans:
             HttpRefused: There is no room for it.
         """
         amount = -(-size // STEP) * STEP
-        self._body = self._grown(self._body, "bodies", amount, give_way)
+        self._drop_body = give_way
+        self._body = self._grown(self._body, "bodies", amount, self._let_body_go)
         return amount
+
+    def keep_body(self, give_way: Callable[[], object]) -> None:
+        """Call this instead if the body has to give way, from now on: it was read, and waits to be served."""
+        self._drop_body = give_way
+
+    def _let_body_go(self) -> None:
+        self._drop_body()
 
     def serve(self, body: bytes, max_decoded_bytes: int) -> None:
         """Borrow for the whole body and for what it takes decoded, in place of the loan for the body.
@@ -101,7 +119,7 @@ class RequestLoans:
             HttpRefused: There is no room for it, or never will be.
         """
         if self._body is not None:
-            self._give_back_body()
+            self.give_back_body()
         cost = cost_of_json(body)
         amount = len(body) + cost
         if amount <= SMALL or self._pool is None:
@@ -162,13 +180,14 @@ class RequestLoans:
     def give_back(self) -> None:
         """Give back all loans, but for that of a message which a session still serves."""
         if self._body is not None:
-            self._give_back_body()
+            self.give_back_body()
         self.served = None
         answer, self._answer = self._answer, None
         if answer is not None:
             answer.give_back()
 
-    def _give_back_body(self) -> None:
+    def give_back_body(self) -> None:
+        """Give back what was lent for the body as it was received."""
         loan, self._body = self._body, None
         if loan is not None:
             loan.give_back()
@@ -188,48 +207,21 @@ def gave_way(what: str) -> HttpRefused:
 
 
 @final
-class _Tally:
-    """How many there are of something: of each client, and in total."""
-
-    __slots__ = ("_of", "total")
-
-    def __init__(self) -> None:
-        self._of: dict[str, int] = {}
-        self.total: int = 0
-
-    def of(self, client: str) -> int:
-        """Return how many a client has."""
-        return self._of.get(client, 0)
-
-    def add(self, client: str, count: int = 1) -> None:
-        """Count more."""
-        self._of[client] = self._of.get(client, 0) + count
-        self.total += count
-
-    def remove(self, client: str, count: int = 1) -> None:
-        """Count less."""
-        left = self._of[client] - count
-        self.total -= count
-        if left:
-            self._of[client] = left
-        else:
-            del self._of[client]
-
-
-@final
 class RequestSlot:
-    """What an HTTP request counts as at the moment: read, served, or answered. Leaving the context ends it.
+    """What an HTTP request counts as at the moment: read, served, or answered. It is to be left in the end.
 
     It is callable so that it can be `HttpCall.on_answer`.
     """
 
     __slots__ = ("_client", "_limits", "_tally")
 
-    def __init__(self, limits: RequestLimits, client: str, tally: _Tally) -> None:
+    def __init__(self, limits: RequestLimits, client: str, tally: Tally) -> None:
         self._limits = limits
         self._client = client
-        self._tally: _Tally | None = tally
-        tally.add(client)
+        self._tally: Tally | None = tally
+        by_client = tally.by_client
+        by_client[client] = by_client.get(client, 0) + 1
+        tally.total += 1
 
     def belong_to(self, client: str) -> None:
         """Count it for a principal instead of the address that it came from.
@@ -249,7 +241,10 @@ class RequestSlot:
         Raises:
             HttpRefused: There are too many already.
         """
-        self._move(self._limits.room_to_serve(self._client))
+        limits, served = self._limits, self._limits.served
+        if served.total >= limits.most_of_one:  # otherwise no client has so many
+            limits.check_room(served, self._client, "requests are being served")
+        self._move(served)
 
     def __call__(self) -> None:
         """Count it as answered: only its answer is left to be sent.
@@ -260,10 +255,18 @@ class RequestSlot:
         if self._tally is not None and self._tally is not self._limits.answered:
             self._move(self._limits.answered)
 
-    def _move(self, tally: _Tally) -> None:
-        if self._tally is not None:
-            self._tally.remove(self._client)
-        tally.add(self._client)
+    def _move(self, tally: Tally) -> None:
+        # A client moves from one count to another three times in each request, so they are changed here at once.
+        client, before = self._client, self._tally
+        if before is not None:
+            left = before.by_client[client] - 1
+            before.total -= 1
+            if left:
+                before.by_client[client] = left
+            else:
+                del before.by_client[client]
+        tally.by_client[client] = tally.by_client.get(client, 0) + 1
+        tally.total += 1
         self._tally = tally
 
     def outlive(self) -> RequestSlot:
@@ -279,12 +282,6 @@ class RequestSlot:
         tally, self._tally = self._tally, None
         if tally is not None:
             tally.remove(self._client)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.leave()
 
 
 @final
@@ -307,17 +304,19 @@ class RequestLimits:
         served: Requests that are being served, without those that are long-lived.
         answered: Answers that connections have not taken yet.
         subscriptions: Those that the long-lived requests have.
+        most_of_one: How many of a kind one client may have, at most: nothing is refused while all have fewer.
     """
 
     def __init__(self, settings: HttpServerSettings, limits: Limits) -> None:
         self._settings = settings
         self._limits = limits
+        self.most_of_one: Final = min(settings.max_requests_per_principal, settings.max_requests)
         self._is_rated = settings.max_request_rate < math.inf
         self._rates = RateTable(settings.max_request_rate, settings.request_burst)
-        self.read: _Tally = _Tally()
-        self.served: _Tally = _Tally()
-        self.answered: _Tally = _Tally()
-        self.subscriptions: _Tally = _Tally()
+        self.read: Tally = Tally()
+        self.served: Tally = Tally()
+        self.answered: Tally = Tally()
+        self.subscriptions: Tally = Tally()
 
     def arrived(self, client: str) -> RequestSlot:
         """Count one HTTP request until its slot is left.
@@ -332,7 +331,9 @@ class RequestLimits:
             self._take_token(client)
         if self.answered.total > self._settings.max_requests_per_principal:
             self._check_answered(client)
-        return RequestSlot(self, client, self._room_in(self.read, client, "messages are being read"))
+        if self.read.total >= self.most_of_one:  # otherwise no client has so many
+            self.check_room(self.read, client, "messages are being read")
+        return RequestSlot(self, client, self.read)
 
     def _take_token(self, client: str) -> None:
         wait = self._rates.take(client, trio.current_time())
@@ -358,22 +359,17 @@ class RequestLimits:
         if answered.total > settings.max_requests and answered.of(client):  # a client without any is let in
             raise busy(503, f"{answered.total} answers are not read (max_requests)", 1)
 
-    def room_to_serve(self, client: str) -> _Tally:
-        """Return where one more served request may be counted.
+    def check_room(self, tally: Tally, client: str, what: str) -> None:
+        """Check that there may be one more of a kind.
 
         Raises:
             HttpRefused: There are too many already.
         """
-        return self._room_in(self.served, client, "requests are being served")
-
-    def _room_in(self, tally: _Tally, client: str, what: str) -> _Tally:
-        if tally.total >= self._settings.max_requests_per_principal:  # otherwise no client has so many
-            self._check_own(tally, client, what)
+        self._check_own(tally, client, what)
         if tally.total >= self._settings.max_requests:
             raise busy(503, f"{tally.total} {what} (max_requests)", 1)
-        return tally
 
-    def _check_own(self, tally: _Tally, client: str, what: str) -> None:
+    def _check_own(self, tally: Tally, client: str, what: str) -> None:
         if tally.of(client) >= self._settings.max_requests_per_principal:
             raise busy(429, f"{tally.of(client)} of your {what} (max_requests_per_principal)", 1)
 
@@ -406,15 +402,12 @@ _NOT_LENT: Final = RequestLoans()
 """The loans of a request whose client is not known yet: not counted, so all such requests share this."""
 
 
-def nothing() -> None:
-    """Do nothing."""
-
-
 @attrs.define(eq=False, kw_only=True, repr=False)  # its fields hold credentials
-class HttpCall(abc.ABC):
+class HttpCall(CheckedAnswer, abc.ABC):
     """One HTTP request, and how it is answered. Hosts implement it; one object is one request.
 
     Attributes:
+        is_websocket: Whether it asks to become a WebSocket.
         method: In capitals.
         path: Its path, decoded, without what the host is mounted under.
         query: What follows the question mark, as received.
@@ -423,6 +416,7 @@ class HttpCall(abc.ABC):
             and the endpoint replaces it by what a trusted proxy reports.
         scheme: ``http`` or ``https``; set and replaced likewise.
         root: What the host is mounted under, without a slash at the end.
+        target: What its request line asks for, as received; empty where the host does not know it.
         principal: Who sent it, once that is known; `None` if it is anonymous.
         answer_headers: Header fields that are added to every answer.
         is_started: Whether an answer has begun.
@@ -433,25 +427,25 @@ class HttpCall(abc.ABC):
         on_answer: Called, at least once, before the last part of the answer is sent: the request is served.
         on_standing: Called when it turns out to be long-lived, and no longer counts as a request being served.
         on_gone: Called when the client goes. Must not wait.
+        sends_now: Whether `send_nowait` and `send_rest` may be called, and `send_head` never waits.
+        left: How many bytes of the body are still to be sent; `None` if its length was not declared.
+        is_misdeclared: Whether the body is not as long as was declared. Then the connection ends with it.
     """
 
-    method: Final[str]
-    path: Final[str]
-    headers: Final[Headers]
+    is_websocket: ClassVar[bool] = False
+    headers: Headers
     query: str = ""
     client: str | None = None
     scheme: str = "http"
     root: str = ""
     principal: str | None = attrs.field(default=None, init=False)
-    answer_headers: list[HeaderField] = attrs.field(factory=list[HeaderField], init=False)
     loans: RequestLoans = attrs.field(default=_NOT_LENT, init=False)
     valid_until: float = attrs.field(default=math.inf, init=False)
     proof: Mapping[str, Any] | None = attrs.field(default=None, init=False)
-    is_started: bool = attrs.field(default=False, init=False)
-    is_gone: bool = attrs.field(default=False, init=False)
     on_answer: Callable[[], object] = attrs.field(default=nothing, init=False)
     on_standing: Callable[[], object] = attrs.field(default=nothing, init=False)
     on_gone: Callable[[], object] = attrs.field(default=nothing, init=False)
+    sends_now: bool = attrs.field(default=False, init=False)
 
     @abc.abstractmethod
     async def read_body(self) -> bytes:
@@ -471,6 +465,17 @@ class HttpCall(abc.ABC):
 
         Cancelling this may leave a part half sent, so only a task that ends the answer may be cancelled here.
         """
+
+    def send_nowait(self, data: bytes) -> bool:
+        """Send a part of the body, as far as the connection takes it now. Never waits.
+
+        Returns whether it has taken all of it. If not, nothing else may be sent before `send_rest`.
+        """
+        raise NotImplementedError
+
+    async def send_rest(self) -> None:
+        """Wait until the connection has taken the rest of what was sent; like `send` if that is cancelled."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     async def finish(self, data: bytes = b"") -> None:
@@ -493,7 +498,10 @@ class HttpCall(abc.ABC):
     @property
     def key(self) -> str:
         """Whose limits apply: the principal's, or the address's if there is none (IPv6 by network)."""
-        return holder_of(self.client) if self.principal is None else f"principal {self.principal}"
+        client = self.client
+        if self.principal is not None:
+            return f"principal {self.principal}"
+        return client if client is not None and ":" not in client else holder_of(client)
 
     @final
     def gone(self) -> None:
@@ -507,16 +515,35 @@ class HttpCall(abc.ABC):
         await self.send_head(status, headers)
         await self.finish(b"" if self.method == "HEAD" else body)
 
+    def note_misdeclared(self, lacks: int) -> None:
+        """Note, and log, that the body is not as long as was declared; hosts call `within`, which does."""
+        super().note_misdeclared(lacks)
+        if lacks:
+            _log.error(
+                "the answer to %s %.100s lacks %d bytes of its Content-Length", self.method, self.path, lacks
+            )
+        else:
+            _log.error("the answer to %s %.100s goes on behind its Content-Length", self.method, self.path)
+
     @final
     async def start(self, status: int, headers: Sequence[HeaderField]) -> None:
-        """Begin the answer."""
-        self.is_started = True
-        await self.send_head(status, [*headers, *self.answer_headers])
+        """Begin the answer.
+
+        If a field declares the length of the body, no more of it is sent, and less ends the connection.
+
+        Raises:
+            LocalProtocolError: A header field or the status cannot be sent. Nothing was sent.
+        """
+        fields = self.checked(status, headers)
+        self.note_started()
+        await self.send_head(status, fields)
 
     @final
     async def start_stream(self, headers: Sequence[HeaderField] = ()) -> None:
         """Begin an answer that is a stream of events."""
-        await self.start(200, [*STREAM_HEADERS, *headers])
+        fields = self.checked(200, headers) if headers or self.answer_headers else ()
+        self.note_started()
+        await self.send_head(200, [*STREAM_HEADERS, *fields])
 
     @final
     async def respond(
@@ -526,46 +553,29 @@ class HttpCall(abc.ABC):
 
         Raises:
             HttpRefused: There is no room for it. Nothing was sent.
+            LocalProtocolError: A header field or the status cannot be sent. Nothing was sent.
         """
+        fields = self.checked(status, headers)
+        is_declared = bool(fields) and any(name.lower() == b"content-length" for name, _ in fields)
         self.on_answer()
+        body = b"" if status in BODILESS else body
         if len(body) > SMALL:
             self.loans.keep_answer(len(body), self.cut)
-        fields = list(headers)
         if body:
-            fields.append((b"content-type", content_type.encode("ascii")))
-        if status != 204:
+            fields.append(self.content_type_field(content_type))
+        if status not in BODILESS and not is_declared:
             fields.append((b"content-length", b"%d" % len(body)))
-        self.is_started = True
-        await self.send_whole(status, fields + self.answer_headers, body)
+        self.note_started()
+        await self.send_whole(status, fields, body)
 
 
-Authenticate: TypeAlias = Callable[[HttpCall], Awaitable[str | None]]
-"""Authenticates a request: called with each one before its body is read.
+Authenticate: TypeAlias = Callable[[HttpCall], Awaitable[str | None] | str | None]
+"""Authenticates a request: called with each one before its body is read. A plain function is called in a thread.
 
 Returns the principal, a non-empty string, or `None` for an anonymous client, which is let in only with
 `HttpServerSettings.allow_anonymous`; or raises `HttpRefused` with the status and the header fields of the
 refusal. Anything else that it raises or returns is its own failure: the request is refused (500), and the reason
 is logged. It is cancelled after `HttpServerSettings.authenticate_timeout`, and when the client goes."""
-
-
-@final
-@attrs.define(eq=False)
-class HttpOrigin:
-    """One request as the origin of a message; see `Origin`.
-
-    Attributes:
-        principal: Who sent it.
-        holder: In whose name the server keeps what outlives it.
-        headers: Its header fields.
-        served: The loan of the message, which lasts as long as anything refers to it.
-        on_answered: Called when its request is answered, where the POST itself gets no answer.
-    """
-
-    principal: str | None
-    holder: str
-    headers: Headers | None = None
-    served: MessageLoan | None = None
-    on_answered: Callable[[], object] = nothing
 
 
 @final
@@ -576,11 +586,12 @@ class connected:  # noqa: N801 - a context without a generator: each request of 
     _call: HttpCall
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> trio.CancelScope:
         self._scope.__enter__()
         self._call.on_gone = self._cancel
         if self._call.is_gone:
             self._cancel()
+        return self._scope
 
     def _cancel(self) -> None:
         self._scope.cancel(reason="the client has gone")
@@ -622,6 +633,50 @@ def is_great(body: bytes) -> bool:
 
 
 @final
+class WaitingBody:
+    """A body that was read, and waits for its turn.
+
+    It is counted as what still arrives is, and may have to give way, too. Nothing else may refer to the bytes:
+    they are dropped at once, for what they took is lent to others.
+
+    Args:
+        loans: The loans of its request.
+        data: The body.
+
+    Attributes:
+        is_great: See `is_great`.
+    """
+
+    __slots__ = ("_data", "_waiting", "is_great")
+
+    def __init__(self, loans: RequestLoans, data: bytes) -> None:
+        self.is_great: Final = is_great(data)
+        self._data: bytes | None = data
+        self._waiting: trio.CancelScope | None = None
+        loans.keep_body(self._give_way)
+
+    def _give_way(self) -> None:
+        self._data = None
+        if self._waiting is not None:
+            self._waiting.cancel(reason="the body had to make room for others")
+
+    def wait_in(self, scope: trio.CancelScope) -> None:
+        """Cancel a scope if the body has to give way."""
+        self._waiting = scope
+
+    def take(self) -> bytes:
+        """Return the body, and keep it no more.
+
+        Raises:
+            HttpRefused: It had to give way.
+        """
+        data, self._data = self._data, None
+        if data is None:
+            raise gave_way("the body that was received")
+        return data
+
+
+@final
 @attrs.define(eq=False)
 class Turnstile:
     """A gate through which the requests of all clients go before they are served.
@@ -646,12 +701,15 @@ class Turnstile:
 
     Attributes:
         last_seen: The holder of the last request; `None` if `see` is to be called for the next one.
+        alone: The only holder that asks, as was found out for one of its last requests; `None` if that has to be
+            found out again. Its requests may begin at once, and nothing is charged.
     """
 
     _nursery: trio.Nursery
     _among: Turnstile | None = None
     _clock: Callable[[], float] = attrs.field(default=time.perf_counter, alias="clock", kw_only=True)
     last_seen: str | None = attrs.field(default=None, init=False)
+    alone: str | None = attrs.field(default=None, init=False)
     _variables: Context = attrs.field(factory=copy_context, init=False)
     _turns: Turns[trio.lowlevel.Task] = attrs.field(factory=Turns[trio.lowlevel.Task], init=False)
     _seen: tuple[tuple[str, float], ...] = attrs.field(default=(("", -math.inf), ("", -math.inf)), init=False)
@@ -674,6 +732,8 @@ class Turnstile:
         """Note that a holder asks that is not `last_seen`."""
         now = trio.current_time()
         last, before = self._seen
+        if self.alone not in (None, holder):
+            last, self.alone = (self.alone, now), None  # when it has asked last was not noted
         self._seen = ((holder, now), before if last[0] == holder else last)
         self.last_seen = holder
 
@@ -697,10 +757,14 @@ class Turnstile:
         """Return the holders that have asked since a time, or wait."""
         asking = {who for who, when in self._seen if when > since}
         asking.update(self._turns.holders)
-        self.last_seen = None  # `see` is called for the next request
+        if self.alone is not None:
+            asking.add(self.alone)
+        self.last_seen = self.alone = None  # `see` is called for the next request
         return asking
 
-    async def serve(self, call: HttpCall, body: bytes, serve: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    async def serve(
+        self, call: HttpCall, body: WaitingBody, serve: Callable[[bytes], Coroutine[Any, Any, _T]]
+    ) -> _T:
         """Serve a request when its turn comes, and charge its holder for the time that it holds the loop.
 
         Args:
@@ -709,47 +773,59 @@ class Turnstile:
             serve: Serves it.
 
         Raises:
-            HttpRefused: Its client has gone meanwhile.
+            HttpRefused: Its client has gone meanwhile, or its body had to give way.
         """
-        if is_great(body):
-            await self._let_in_while_connected(call, great=True)
-            return await self._charged(call.loans.key, serve, is_great=True)
+        if body.is_great:
+            await self._let_in_while_connected(call, body, great=True)
+            return await self._charged(call.loans.key, partial(serve, body.take()), is_great=True)
+        if call.loans.key == self.alone:
+            return await serve(body.take())
         self._begun += 1  # how many small ones have begun since that was looked at
         if self._begun <= FEW:
-            return await serve()
-        await self._let_in_while_connected(call)
-        return await self._charged(call.loans.key, serve, is_great=False)
+            return await serve(body.take())
+        await self._let_in_while_connected(call, body)
+        return await self._charged(call.loans.key, partial(serve, body.take()), is_great=False)
 
     async def enter(self, holder: str) -> None:
         """Wait until something small of a holder may begin. Does not checkpoint if it may at once.
 
         Cancelled, it has not begun.
         """
+        if holder != self.alone and not self.enter_nowait(holder):
+            await self._wait_turn(holder)
+
+    def enter_nowait(self, holder: str) -> bool:
+        """Begin something small of a holder, if it may begin at once. Returns whether it has begun."""
+        if holder == self.alone:
+            return True
         if holder != self.last_seen:
             self.see(holder)
         self._begun += 1
-        if self._begun > FEW and not self._may_begin(holder):
-            await self._wait_turn(holder)
+        return self._begun <= FEW or self._may_begin(holder)
 
     def charge(self, holder: str, seconds: float, *, is_great: bool, least: float = SMALL_LONG) -> None:
         """Charge a holder for time that the loop is held, if others are asking, too.
 
         What is not measured is estimated: `SECONDS_PER_BYTE`, `SECONDS_PER_REQUEST`.
         """
-        if self._is_shared(holder):
+        if holder != self.alone and self._is_shared(holder):
             self._turns.charge(holder, seconds, trio.current_time(), is_great=is_great, least=least)
 
-    async def _let_in_while_connected(self, call: HttpCall, *, great: bool = False) -> None:
+    async def _let_in_while_connected(self, call: HttpCall, body: WaitingBody, *, great: bool = False) -> None:
         if self._may_begin(call.loans.key, great=great):
             return
-        with connected(call):
+        with connected(call) as scope:
+            body.wait_in(scope)
             await self._wait_turn(call.loans.key, great=great)
             return
+        body.take()
         raise HttpRefused(400, "the client went away before its request was served")
 
     def _may_begin(self, holder: str, *, great: bool = False) -> bool:
         if not (self._turns or self._is_shared(holder)) or self._is_open:
             self._begun = 0
+            if self._among is None:  # where the others ask is not known here
+                self.alone = self.last_seen = holder
             return True
         if self._turns.begin(holder, trio.current_time(), is_great=great):
             self._go_round()

@@ -18,11 +18,11 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
-from .._auth._resource_server import ResourceServer
+from .._auth._verifiers import ResourceServer
 from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
-from .._core._account import Account, PoolStatistics
+from .._core._account import Account
 from .._core._http1 import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, answer_field
 from .._core._http_rules import (
     EVENT_STREAM,
@@ -31,19 +31,20 @@ from .._core._http_rules import (
     HttpRefused,
     HttpServerSettings,
     ProxyRules,
+    audit_http,
     busy,
     check_accept,
     check_content_type,
 )
 from .._core._lifecycle import names_era
 from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
+from .._limits import check_given
 from .._logs import Log
 from .._revisions import Revision
-from .._server._lifetimes import Shutdown
-from .._server._parking import Lifetime
-from .._server._server import Servable
+from .._server._lifetimes import Lifetime, Shutdown
+from .._server._server import Hosted, Servable, hosted
 from .._trio import Contained, LightParkingLot, open_hidden_nursery, propagating, sole_error
-from ._authorization import Guard, open_guard
+from ._authorization import Guard, identifier, open_guard
 from ._call import (
     SECONDS_PER_REQUEST,
     Authenticate,
@@ -53,19 +54,25 @@ from ._call import (
     RequestSlot,
     Turnstile,
     Turnstiles,
+    WaitingBody,
+    is_great,
     nothing,
 )
 from ._event_store import EventStore, MemoryEventStore
-from ._legacy import LegacySessions
+from ._groups import Group, ServesModern, among
+from ._legacy import LegacySessions, check_legacy
 from ._modern import ModernRequests
 from ._routes import OtherRoutes, Route, Routes, plain_path
 from ._session_channel import PostBody
+from ._statistics import EndpointStatistics
 from ._websockets import WebSocketCall, WebSocketSessions
 
 _log: Final = Log("trio_mcp.http")
 
 MAX_BATCH: Final = 1_000
 """Messages in one batch."""
+
+_REVISIONS: Final = {revision.value: revision for revision in Revision}
 
 _LISTEN: Final = "subscriptions/listen"
 
@@ -78,33 +85,6 @@ _EXPOSED_HEADERS: Final = f"{SESSION_ID}, WWW-Authenticate, DPoP-Nonce, Retry-Af
 
 
 @final
-@attrs.frozen
-class EndpointStatistics:
-    """The counters of an endpoint.
-
-    Attributes:
-        requests: Requests that are being served, without long-lived ones.
-        standing: Subscriptions of long-lived requests.
-        sessions: Sessions of the legacy era.
-        websockets: Sessions over WebSockets.
-        dropped: Messages for such sessions that were dropped, because their clients had opened no stream for
-            them.
-        reading: POSTs that are being read, or have no request and are being answered.
-        answering: Answers that connections have not taken yet.
-        kept: What is lent to clients: of `Limits.max_kept_bytes`, as ``"bytes"``, and of places.
-    """
-
-    requests: int
-    standing: int
-    sessions: int
-    dropped: int = 0
-    reading: int = 0
-    answering: int = 0
-    kept: Mapping[str, PoolStatistics] = attrs.field(factory=dict[str, PoolStatistics])
-    websockets: int = 0
-
-
-@final
 @attrs.define(eq=False)
 class Endpoint:
     """Answers HTTP requests. Made by `open_endpoint`.
@@ -114,25 +94,29 @@ class Endpoint:
         serves_websockets: Whether a request to upgrade becomes a WebSocket.
     """
 
-    _server: Servable[Any]
+    _server: Hosted
     settings: HttpServerSettings
     _modern: ModernRequests
     _legacy: LegacySessions
     _request_limits: RequestLimits
     _turnstiles: Turnstiles
     _account: Account
-    _authenticate: Authenticate | None
+    _authenticate: Callable[[HttpCall], Awaitable[object]] | None
     _websockets: WebSocketSessions
     _only_websockets: bool = attrs.field(alias="only_websockets", kw_only=True)
     _guard: Guard | None = attrs.field(alias="guard", kw_only=True, default=None)
     _own_routes: Routes = attrs.field(alias="routes", kw_only=True, factory=dict[str, Route])
     _rest: Route | None = attrs.field(alias="rest", kw_only=True, default=None)
+    _group: Group | None = attrs.field(alias="group", kw_only=True, default=None)
+    _serve_modern: ServesModern = attrs.field(init=False)
     serves_websockets: bool = attrs.field(init=False)
     _turnstile: Turnstile = attrs.field(init=False)
     _hosts: HostRules = attrs.field(init=False)
     _proxies: ProxyRules = attrs.field(init=False)
     _routes: dict[str, dict[str, Callable[[HttpCall, RequestSlot], Awaitable[None]]]] = attrs.field(init=False)
     _others: OtherRoutes = attrs.field(init=False)
+    _answer_forms: tuple[str, ...] = attrs.field(init=False)  # which a client must accept
+    _max_decoded_bytes: int = attrs.field(init=False)
     _decode: Callable[[HttpCall, bytes], Any] = attrs.field(init=False)
     _is_draining: bool = attrs.field(default=False, init=False)
     _active: int = attrs.field(default=0, init=False)
@@ -140,6 +124,8 @@ class Endpoint:
 
     def __attrs_post_init__(self) -> None:
         settings, legacy = self.settings, self._legacy
+        self._answer_forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
+        self._max_decoded_bytes = self._server.limits.max_decoded_bytes
         self._turnstile = self._turnstiles.requests
         self.serves_websockets = settings.websocket or self._only_websockets
         self._hosts = settings.host_rules()
@@ -156,6 +142,7 @@ class Endpoint:
         elif settings.sse and legacy.is_served:
             self._routes[settings.sse_path] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
             self._routes[settings.messages_path] = {"POST": self._post_as_2024}
+        self._serve_modern = self._modern.request
         if taken := sorted({plain_path(path) for path in self._own_routes} & set(self._routes)):
             raise ValueError(f"routes: the endpoint itself is served at {taken[0]!r}")
         open_to_all: dict[str, Route] = {}
@@ -166,6 +153,9 @@ class Endpoint:
             self._decode = self._decoded_and_checked
         else:
             self._decode = self._decoded
+        if self._group is not None:
+            self._routes = among(self._group, self._routes, settings.messages_path)
+            self._decode, self._serve_modern = self._group.by_state(self._decode, self._modern.request)
         self._others = OtherRoutes(self._own_routes, self._rest, open_to_all)
 
     def statistics(self) -> EndpointStatistics:
@@ -190,7 +180,8 @@ class Endpoint:
         self._active += 1
         try:
             try:
-                await self._admit(call)
+                self._admit(call)
+                await self._route(call)
             except HttpRefused as refused:
                 await self._refuse(call, refused)
         except BaseException as error:  # noqa: ASYNC103
@@ -206,7 +197,7 @@ class Endpoint:
             # The callbacks refer to what was sent, which refers to them: a cycle for the garbage collector.
             call.on_gone = call.on_answer = call.on_standing = nothing
             self._active -= 1
-            if self._idle and not self._active:
+            if self._is_draining and not self._active:
                 self._idle.unpark_all()
 
     async def _refuse(self, call: HttpCall, refused: HttpRefused) -> None:
@@ -214,36 +205,39 @@ class Endpoint:
         asks = any(name.lower() == b"www-authenticate" for name, _ in refused.headers)
         level = logging.WARNING if refused.status in (403, 421) and not asks else logging.INFO
         _log.log(level, "refused %s %.100s of %s: %s", call.method, call.path, call.client, refused)
+        audit_http(refused, call.method, call.path, call.client, call.principal)
         if not call.is_started:
             # A client that asks too much, or what it must not, need not go on over this connection; unless it is
             # asked to come back with another token.
             closing = call.closing if refused.status in _PARTING and not asks else ()
             await call.respond(refused.status, encode_error(None, refused.error), [*refused.headers, *closing])
 
-    async def _admit(self, call: HttpCall) -> None:
-        """Check the header fields, then route the request."""
-        settings = self.settings
-        size = call.headers.size
+    def _admit(self, call: HttpCall) -> None:
+        """Check the header fields.
+
+        Raises:
+            HttpRefused: They are too large, or the client is not admitted.
+        """
+        settings, headers = self.settings, call.headers
+        size = headers.size
         if size > settings.max_head_bytes:
             raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
-        if call.headers.has_repeats and len(call.headers.get_all("authorization")) > 1:
-            raise HttpRefused(
-                400, "Authorization is sent more than once; send it once"
-            )  # others may read another one
-        call.client, call.scheme = self._proxies.sender(call.client, call.scheme, call.headers)
+        if headers.has_repeats and len(headers.get_all("authorization")) > 1:
+            # Others may read another one.
+            raise HttpRefused(400, "Authorization is sent more than once; send it once")
+        if self._proxies.trusts_any:
+            call.client, call.scheme = self._proxies.sender(call.client, call.scheme, headers)
         try:
-            self._hosts.check(call.headers)
+            self._hosts.check(headers)
         except HttpRefused:
             if not self._others.is_open(call.path):
                 raise
-        origin = call.headers.get("origin")
-        if settings.cors and origin is not None:
+        if settings.cors and (origin := headers.get("origin")) is not None:
             call.answer_headers += [
                 (b"access-control-allow-origin", origin.encode("latin-1")),
                 (b"access-control-expose-headers", _EXPOSED_HEADERS),
                 (b"vary", b"Origin"),
             ]
-        await self._route(call)
 
     async def _route(self, call: HttpCall) -> None:
         path = call.path.rstrip("/") or "/"
@@ -251,7 +245,7 @@ class Endpoint:
         if methods is None:
             await self._serve_other(call)
         # Nothing reads its connection any more, so a stream on it would not notice that the client leaves.
-        elif isinstance(call, WebSocketCall) and path != (self.settings.path.rstrip("/") or "/"):
+        elif call.is_websocket and path != (self.settings.path.rstrip("/") or "/"):
             raise HttpRefused(404, f"no WebSocket is served at {call.path[:100]!r}")
         elif call.method == "OPTIONS" and self.settings.cors:
             await self._preflight(call, ", ".join(methods).encode("ascii"))
@@ -262,7 +256,8 @@ class Endpoint:
         else:
             # It counts from now on: authenticating costs something, too.
             key = call.key
-            with self._request_limits.arrived(key) as slot:
+            slot = self._request_limits.arrived(key)
+            try:
                 call.on_answer, call.on_standing = slot, slot.leave
                 if self._authenticate is not None:
                     known = None if self._guard is None else self._guard.recall(call)
@@ -271,11 +266,32 @@ class Endpoint:
                     slot.belong_to(key)
                     # By its fields, which are checked against its body: a scope for each request would cost more.
                     if call.method == "GET" or call.headers.get(METHOD) == _LISTEN:
-                        answer = partial(_until_expiry, answer)
+                        answer = partial(self._while_accepted, answer)
                 call.loans = RequestLoans(self._account.bytes, key)
                 if key != self._turnstile.last_seen:
                     self._turnstile.see(key)
                 await answer(call, slot)
+            finally:
+                slot.leave()
+
+    async def _while_accepted(
+        self, answer: Callable[[HttpCall, RequestSlot], Awaitable[None]], call: HttpCall, slot: RequestSlot
+    ) -> None:
+        """Answer a request; if that turns out to be a stream, it ends with what it was opened with."""
+        guard, scope = self._guard, trio.CancelScope()
+
+        def stand() -> None:
+            slot.leave()
+            if guard is not None:
+                guard.watch(call, scope)
+
+        call.on_standing = stand
+        try:
+            with scope:
+                await answer(call, slot)
+        finally:
+            if guard is not None:
+                guard.unwatch(call, scope)
 
     async def _serve_other(self, call: HttpCall) -> None:
         """Answer a request that is none of the protocol's."""
@@ -283,7 +299,8 @@ class Endpoint:
         if route is None:
             raise HttpRefused(404, f"nothing is served at {call.path[:100]!r}")
         key = call.key
-        with self._request_limits.arrived(key) as slot:
+        slot = self._request_limits.arrived(key)
+        try:
             call.on_answer, call.on_standing = slot, slot.leave
             call.loans = RequestLoans(self._account.bytes, key)
             failures: list[BaseException] = []
@@ -296,16 +313,18 @@ class Endpoint:
             call.on_gone = nothing
             if failures:
                 raise failures[0]
-            if not (call.is_started or call.is_gone):
-                raise RuntimeError(f"the route for {call.path[:100]!r} returned without an answer")
+            call.check_answered()
+        finally:
+            slot.leave()
 
     async def _health(self, call: HttpCall) -> None:
         """Say whether requests are served, for load balancers."""
-        state = "draining" if self._is_draining else "ready"
-        body = _json.encode({"status": state})
+        body = _json.encode({"status": "draining" if self._is_draining else "ready"})
         await call.respond(503 if self._is_draining else 200, body, [(b"cache-control", b"no-store")])
 
-    async def _identify(self, call: HttpCall, authenticate: Authenticate) -> str | None:
+    async def _identify(
+        self, call: HttpCall, authenticate: Callable[[HttpCall], Awaitable[object]]
+    ) -> str | None:
         """Authenticate a request; return the principal.
 
         `authenticate` is the user's code. What it raises or leaves open costs this request alone. It is cancelled
@@ -323,7 +342,7 @@ class Endpoint:
             call.on_gone = block.scope.cancel
             if call.is_gone:
                 call.on_gone()
-            principal = cast("object", await authenticate(call))
+            principal = await authenticate(call)
             call.answer_headers = [answer_field(name, value) for name, value in call.answer_headers]
             before = call.answer_headers
         call.answer_headers = before
@@ -342,7 +361,7 @@ class Endpoint:
         if isinstance(principal, str):
             return principal
         kind = type(principal).__name__
-        problem = TypeError(f"authenticate must return a str, or None for an anonymous client, not {kind}")
+        problem = TypeError(f"authenticate must return a str, a Principal, or None (anonymous), and not {kind}")
         raise self._failed_to_identify(call, problem)
 
     @staticmethod
@@ -380,29 +399,35 @@ class Endpoint:
 
     async def _post(self, call: HttpCall, slot: RequestSlot) -> None:
         check_content_type(call.headers)
-        check_accept(call.headers, *((JSON,) if self.settings.json_only else (JSON, EVENT_STREAM)))
+        check_accept(call.headers, *self._answer_forms)
         body = await call.read_body()
-        await self._turnstile.serve(call, body, partial(self._take, call, slot, body))
+        if call.loans.key == self._turnstile.alone and not is_great(body):
+            await self._take(call, slot, body)  # as the turnstile would do
+        else:
+            waiting, body = WaitingBody(call.loans, body), b""  # nobody else keeps it: it may have to give way
+            await self._turnstile.serve(call, waiting, partial(self._take, call, slot))
 
     async def _take(self, call: HttpCall, slot: RequestSlot, body: bytes) -> None:
         value = self._decode(call, body)
-        if is_array(value):
-            await self._post_batch(call, slot, body, value)
-            return
         try:
             message = parse_message(value)
         except InvalidMessage as error:
-            await self._invalid(call, value, error)
+            if is_array(value):
+                await self._post_batch(call, slot, body, value)
+            else:
+                await self._invalid(call, value, error)
             return
         if isinstance(message, Request):
             slot.serve()
-        if self._is_modern(call, message):
+        if isinstance(message, Request) and names_era(message.params):
+            await self._serve_modern(call, message)
+        elif self._is_modern(call, message):
             await self._post_modern(call, message)
         else:
             await self._legacy.post(call, slot, PostBody(body, value, [message]))
 
     def _decoded(self, call: HttpCall, body: bytes) -> Any:
-        call.loans.serve(body, self._server.limits.max_decoded_bytes)
+        call.loans.serve(body, self._max_decoded_bytes)
         try:
             return _json.decode(body)
         except (ValueError, RecursionError) as error:
@@ -418,6 +443,7 @@ class Endpoint:
         problem = HttpRefused(400, f"invalid request: {error.reason}")
         id = read_id(value.get("id")) if is_object(value) else None
         _log.info("refused %s %.100s of %s: %s", call.method, call.path, call.client, problem)
+        audit_http(problem, call.method, call.path, call.client, call.principal)
         await call.respond(400, encode_error(id if error.answerable else None, problem.error))
 
     def _is_modern(self, call: HttpCall, message: Message) -> bool:
@@ -427,7 +453,7 @@ class Endpoint:
         version = call.headers.get(PROTOCOL_VERSION)
         if version is None:
             return not self._legacy.is_served
-        known = next((revision for revision in Revision if revision == version), None)
+        known = _REVISIONS.get(version)
         if known is not None:
             return known.is_modern or not self._legacy.is_served
         # An unknown revision. Requests that name or begin a session are of the legacy era.
@@ -437,8 +463,8 @@ class Endpoint:
     async def _post_modern(self, call: HttpCall, message: Message) -> None:
         if isinstance(message, Request):
             version = None if names_era(message.params) else call.headers.get(PROTOCOL_VERSION)
-            if version is None or self._speaks(version):
-                await self._modern.request(call, message)
+            if version is None or any(known == version and known.is_modern for known in self._server.revisions):
+                await self._serve_modern(call, message)
             else:
                 await self._modern.refuse(call, message, self._unsupported(version))
         elif isinstance(message, Notification):
@@ -447,9 +473,6 @@ class Endpoint:
             raise HttpRefused(
                 400, "invalid request: servers of this revision send no requests, so send no responses"
             )
-
-    def _speaks(self, version: str) -> bool:
-        return any(revision == version and revision.is_modern for revision in self._server.revisions)
 
     def _unsupported(self, version: str) -> RequestError:
         data: Mapping[str, object] = {
@@ -472,7 +495,7 @@ class Endpoint:
                 message = parse_message(value)
             except InvalidMessage as error:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
-            self._check_legacy(message)
+            check_legacy(message)
             messages.append(message)
         posted = PostBody(body, values, messages)
         if posted.requests:
@@ -481,35 +504,20 @@ class Endpoint:
             self._turnstile.charge(call.loans.key, seconds, is_great=True)
         await self._legacy.post(call, slot, posted)
 
-    @staticmethod
-    def _check_legacy(message: Message) -> None:
-        """Check that a message which goes to a session is of the legacy era.
-
-        A modern message is the only one of its POST, and its header fields repeat what it contains, by which
-        proxies route and filter. A way around that check would be a way past those proxies.
-
-        Spec: 2026-07-28, basic/transports/streamable-http, "Sending Messages" and "Request Metadata".
-
-        Raises:
-            HttpRefused: It is of the modern era.
-        """
-        if isinstance(message, (Request, Notification)) and names_era(message.params):
-            newest = max(revision for revision in Revision if revision.is_modern)
-            raise HttpRefused(400, f"invalid request: a message of {newest} must be the only one of its POST")
-
     async def _post_as_2024(self, call: HttpCall, slot: RequestSlot) -> None:
         check_content_type(call.headers)
-        body = await call.read_body()
-        await self._turnstile.serve(call, body, partial(self._take_as_2024, call, slot, body))
+        waiting = WaitingBody(call.loans, await call.read_body())
+        await self._turnstile.serve(call, waiting, partial(self._take_as_2024, call, slot))
 
     async def _take_as_2024(self, call: HttpCall, slot: RequestSlot, body: bytes) -> None:
         value = self._decode(call, body)
+        values: list[Any] = value if is_array(value) and len(value) <= MAX_BATCH else [value]
         try:
-            messages = [parse_message(value)]
+            messages = [parse_message(each) for each in values]
         except InvalidMessage:
             messages = []  # the session refuses it, on its stream
         for message in messages:
-            self._check_legacy(message)
+            check_legacy(message)
         if any(isinstance(message, Request) for message in messages):
             slot.serve()
         await self._legacy.post_as_2024(call, slot, PostBody(body, value, messages))
@@ -535,21 +543,6 @@ class Endpoint:
                 await self._idle.park()
 
 
-async def _until_expiry(
-    answer: Callable[[HttpCall, RequestSlot], Awaitable[None]], call: HttpCall, slot: RequestSlot
-) -> None:
-    """Answer a request; if that turns out to be a stream, it ends when what it was opened with expires."""
-    scope = trio.CancelScope()
-
-    def stand() -> None:
-        slot.leave()
-        scope.deadline = call.valid_until
-
-    call.on_standing = stand
-    with scope:
-        await answer(call, slot)
-
-
 @asynccontextmanager
 async def open_endpoint(
     server: Servable[Any],
@@ -562,6 +555,7 @@ async def open_endpoint(
     only_websockets: bool = False,
     routes: Routes | None = None,
     rest: Route | None = None,
+    group: Group | None = None,
 ) -> AsyncGenerator[Endpoint]:
     """Run a server as an HTTP endpoint for as long as the body runs.
 
@@ -578,40 +572,51 @@ async def open_endpoint(
         only_websockets: Whether nothing but WebSockets is served.
         routes: What is served beside the protocol; see `serve_http`.
         rest: Gets what no route is for; `None` for nothing.
+        group: The processes that it is served by, if this is not the only one; for `run_workers`.
 
     Raises:
         ValueError: Both `auth` and `authenticate` are given, or a path is served twice.
         EndedBeforeStart: The lifespan was cancelled while it was being entered.
     """
+    served = hosted(server, "open_endpoint()")
+    check_given(open_endpoint, locals())
     settings = HttpServerSettings() if settings is None else settings
-    lifetime = Lifetime(Shutdown() if shutdown is None else shutdown, server.limits)
+    lifetime = Lifetime(Shutdown() if shutdown is None else shutdown, served.limits)
     store = MemoryEventStore() if event_store is None else event_store
-    if auth is not None and authenticate is not None:
-        raise ValueError("give auth or authenticate, not both")
-    guarding = nullcontext() if auth is None else open_guard(auth, server.lacking_scopes)
-    async with guarding as guard, server.open_service(lifetime) as service, open_hidden_nursery() as nursery:
-        request_limits = RequestLimits(settings, server.limits)
+    nonce_key = None if group is None else group.secret("dpop-nonces")
+    identify = identifier(served, auth, authenticate)
+    async with (
+        served.open_service(lifetime) as service,
+        nullcontext()
+        if auth is None
+        else open_guard(auth, served.lacking_scopes, service.account.bytes, nonce_key) as guard,
+        open_hidden_nursery() as nursery,
+    ):
+        if group is not None:
+            group.join(service, served)
+        request_limits = RequestLimits(settings, served.limits)
         requests = Turnstile(nursery)
         turnstiles = Turnstiles(requests, Turnstile(nursery, requests))
-        modern = ModernRequests(server, service, nursery, settings, request_limits, turnstiles.notifications)
+        modern = ModernRequests(served, service, nursery, settings, request_limits, turnstiles.notifications)
         if settings.keep_alive_interval < math.inf:
             nursery.start_soon(modern.show_life)
-        legacy = LegacySessions(server, service, nursery, settings, store, turnstiles)
+        legacy = LegacySessions(served, service, nursery, settings, store, turnstiles)
         try:
             yield Endpoint(
-                server,
+                served,
                 settings,
                 modern,
                 legacy,
                 request_limits,
                 turnstiles,
                 service.account,
-                authenticate if guard is None else guard.authenticate,
-                WebSocketSessions(server, service, settings),
+                identify if guard is None else guard.authenticate,
+                WebSocketSessions(served, service, settings),
                 only_websockets=only_websockets,
                 guard=guard,
                 routes={} if routes is None else routes,
                 rest=rest,
+                group=group,
             )
         finally:
             nursery.cancel_scope.cancel(reason="the endpoint was closed")

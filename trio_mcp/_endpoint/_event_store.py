@@ -82,13 +82,13 @@ class EventShares:
             return True
         holder, account = self._holders.get(session, (session, None))
         pools = (self._pool,) if account is None else (self._pool, account)
-        for loan in self._loans.get(session, ()):
-            loan.hold()  # it does not give way to itself
         try:
             while True:
                 try:
                     self._lend(session, holder, pools, size)
                 except Overdrawn:
+                    for loan in self._loans.get(session, ()):
+                        loan.hold()  # it does not give way to itself
                     # Only other events of the client make room for events: all else it has is worth more.
                     if not self._pool.take_oldest_of(holder):
                         return False
@@ -175,6 +175,11 @@ class MemoryEventStore:
 
     async def append(self, session: str, stream: int, events: Sequence[StoredEvent]) -> None:
         """Keep events; see `EventStore.append`."""
+        self.keep(session, stream, events)
+        await trio.lowlevel.checkpoint()
+
+    def keep(self, session: str, stream: int, events: Sequence[StoredEvent]) -> None:
+        """Keep events, without a checkpoint; see `EventStore.append`."""
         kept = self._sessions.setdefault(session, _SessionEvents())
         for number, data in events:
             kept.events.append((stream, number, data))
@@ -185,7 +190,6 @@ class MemoryEventStore:
             kept.drop_first()
         if not kept.events:
             self._sessions.pop(session, None)
-        await trio.lowlevel.checkpoint()
 
     async def read(self, session: str, stream: int, after: int, limit: int) -> Sequence[StoredEvent]:
         """Return events; see `EventStore.read`."""

@@ -12,15 +12,16 @@ from urllib.parse import parse_qs
 import attrs
 import trio
 
-from .._core._account import Overdrawn, Pool, RateTable
+from .._codec._jsonrpc import Message, Notification, Request
+from .._core._account import Overdrawn, Pool
 from .._core._http1 import PROTOCOL_VERSION, SESSION_ID
 from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, busy, check_accept
-from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement
-from .._errors import SERVER_BUSY
+from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement, names_era
+from .._core._rates import RateTable
 from .._revisions import BATCH_REVISION, Revision
 from .._server._lifetimes import Shutdown
 from .._server._parking import Service
-from .._server._server import Servable
+from .._server._server import Hosted
 from .._trio import LightParkingLot, open_hidden_nursery
 from ._call import HttpCall, RequestSlot, Turnstiles
 from ._event_store import EventStore, count_against
@@ -51,9 +52,12 @@ class LegacySessions:
         settings: How many there may be, and how they are served.
         store: Keeps events for clients that lost a connection.
         turnstiles: Where work for clients waits for its turn.
+
+    Attributes:
+        is_served: Whether the server serves any revision of this era.
     """
 
-    _server: Servable[Any]
+    _server: Hosted
     _service: Service[Any]
     _nursery: trio.Nursery
     _settings: HttpServerSettings
@@ -61,14 +65,16 @@ class LegacySessions:
     _turnstiles: Turnstiles
     _shutdown: Shutdown = attrs.field(factory=Shutdown, init=False)
     _sessions: dict[str, LegacySession] = attrs.field(factory=dict[str, LegacySession], init=False)
-    _revisions: frozenset[Revision] = attrs.field(init=False)
+    _revisions: dict[str, Revision] = attrs.field(init=False)
+    is_served: bool = attrs.field(init=False)
     _places: Pool = attrs.field(init=False)
     _replaced: RateTable = attrs.field(init=False)
     _ended: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _dropped: int = attrs.field(default=0, init=False)  # in sessions that have ended
 
     def __attrs_post_init__(self) -> None:
-        self._revisions = frozenset(revision for revision in self._server.revisions if not revision.is_modern)
+        self._revisions = {each.value: each for each in self._server.revisions if not each.is_modern}
+        self.is_served = bool(self._revisions)
         self._places = session_places(self._service.account, self._settings)
         self._replaced = RateTable(self._places.most_of_one / REPLACED_SECONDS, REPLACED_AT_ONCE)
 
@@ -79,11 +85,6 @@ class LegacySessions:
     def dropped(self) -> int:
         """How many messages were dropped because no client had opened a stream for them."""
         return self._dropped + sum(session.dropped for session in self._sessions.values())
-
-    @property
-    def is_served(self) -> bool:
-        """Whether the server serves any revision of this era."""
-        return bool(self._revisions)
 
     # Streamable HTTP.
 
@@ -109,7 +110,7 @@ class LegacySessions:
 
     def _check_serving(self) -> None:
         if self._shutdown.is_draining:
-            raise HttpRefused(503, "serving is about to end", code=SERVER_BUSY)
+            raise busy(503, "serving is about to end")
 
     @staticmethod
     def _check_batch(posted: PostBody, revision: Revision | None) -> None:
@@ -122,9 +123,9 @@ class LegacySessions:
         version = call.headers.get(PROTOCOL_VERSION)
         if version is None:
             return ASSUMED
-        for revision in self._revisions:
-            if revision == version:
-                return revision
+        revision = self._revisions.get(version)
+        if revision is not None:
+            return revision
         raise HttpRefused(400, f"{PROTOCOL_VERSION} {version[:40]!r} is not a revision that this server serves")
 
     def _find(self, call: HttpCall) -> LegacySession:
@@ -141,7 +142,7 @@ class LegacySessions:
         """
         self._check_serving()
         self._check_replacing(call.key)
-        id = secrets.token_urlsafe(SESSION_ID_BYTES)
+        id = self._service.tag + secrets.token_urlsafe(SESSION_ID_BYTES)
         store = None if event_type is not None else self._store
         session = self._new_session(call, id, store, self._places, event_type=event_type)
         if not session.is_of_2024:
@@ -256,6 +257,8 @@ class LegacySessions:
             check_accept(call.headers, *forms)
         self._check_version(call)
         if SESSION_ID not in call.headers:
+            if (call.headers.get("upgrade") or "").lower() == "websocket":
+                raise HttpRefused(400, "no WebSocket is served here, but HTTP; connect to http:// or https://")
             raise HttpRefused(400, f"{SESSION_ID} is missing")
         return self._find(call)
 
@@ -291,3 +294,19 @@ class LegacySessions:
         self._shutdown.drain()
         while self._sessions:
             await self._ended.park()
+
+
+def check_legacy(message: Message) -> None:
+    """Check that a message which goes to a session is of the legacy era.
+
+    A modern message is the only one of its POST, and its header fields repeat what it contains, by which
+    proxies route and filter. A way around that check would be a way past those proxies.
+
+    Spec: 2026-07-28, basic/transports/streamable-http, "Sending Messages" and "Request Metadata".
+
+    Raises:
+        HttpRefused: It is of the modern era.
+    """
+    if isinstance(message, (Request, Notification)) and names_era(message.params):
+        newest = max(revision for revision in Revision if revision.is_modern)
+        raise HttpRefused(400, f"invalid request: a message of {newest} must be the only one of its POST")

@@ -12,11 +12,11 @@ Spec: 2026-07-28, basic/transports/streamable-http.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import attrs
 import trio
@@ -24,10 +24,25 @@ import trio
 from .._channel import Outgoing
 from .._codec import _json
 from .._codec._json import close_weight_of
-from .._codec._jsonrpc import Encoded, Notification, Request, encode_error, encode_notification, encode_response
+from .._codec._jsonrpc import (
+    Encoded,
+    Notification,
+    Request,
+    encode_error,
+    encode_notification,
+    encode_request,
+    encode_response,
+)
 from .._core._framing import encode_sse_event
 from .._core._http1 import PROTOCOL_VERSION, check_request_headers, version_of
-from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, accepts, busy, status_of_error
+from .._core._http_rules import (
+    HttpRefused,
+    HttpServerSettings,
+    audit_http,
+    busy,
+    fields_of_error,
+    status_of_error,
+)
 from .._core._lifecycle import names_era
 from .._errors import (
     INTERNAL_ERROR,
@@ -40,18 +55,35 @@ from .._errors import (
 from .._limits import Limits
 from .._logs import Log
 from .._peer._call import QueuedMessage, checked
-from .._peer._exchange import Dispatcher, Exchange, Handler, LongLived, OnProgress, Reply, not_begun, reply_to
-from .._peer._middleware import Middleware, MiddlewareDispatcher, notify_through
-from .._peer._send_queue import SendQueue
+from .._peer._exchange import (
+    AtOnce,
+    Dispatcher,
+    Exchange,
+    Handler,
+    LongLived,
+    OnProgress,
+    OnServed,
+    Reply,
+    audit_refusal,
+    not_begun,
+    reply_to,
+)
+from .._peer._middleware import ConnectionInfo, Middleware, MiddlewareDispatcher, notify_through
+from .._peer._send_queue import SendQueue, wire_log
 from .._revisions import METHODS, PROTOCOL_VERSION_KEY, Revision, Side
+from .._server._access import RequestActivity, access_log, activity_of
 from .._server._parking import Service
-from .._server._server import Servable
-from .._trio import LightParkingLot
-from ._call import HttpCall, HttpOrigin, RequestLimits, Turnstile
-from ._session_channel import RETRY_AFTER
+from .._server._server import Hosted
+from .._trio import LightParkingLot, run_now
+from ._call import HttpCall, RequestLimits, Turnstile
+from ._session_channel import RETRY_AFTER, HttpOrigin
 from ._streams import KEEP_ALIVE, StreamWriter
 
 _log: Final = Log("trio_mcp.http")
+
+Show: TypeAlias = Callable[[str, Literal["sent", "received"], bytes], None]
+TRANSPORT: Final = "http"
+CONNECTION: Final = ConnectionInfo("server", TRANSPORT, "clients of the modern era over HTTP")
 
 
 @final
@@ -59,7 +91,8 @@ _log: Final = Log("trio_mcp.http")
 class PostAnswer:
     """The answer to one modern POST: a JSON object, or a stream once a notification is sent; an `ExchangeSink`.
 
-    A task writes the stream, so that a handler that is cancelled while it waits for room leaves no torn event.
+    What is sent goes to the connection at once. A task writes what that does not take, and all of it where the
+    host can only wait; so a handler that is cancelled while it waits for room leaves no torn event.
 
     Args:
         call: The POST.
@@ -67,85 +100,153 @@ class PostAnswer:
         limits: How much may be queued, and how large a message may be.
         middleware: Wraps notifications.
         turnstile: Where senders of notifications wait for their turn.
-        keep_alive: Seconds of silence after which a stream gets a keep-alive comment.
+        heard: When the client of each answer has heard of it last, in this order; see `ModernRequests.show_life`.
         may_stream: Whether the answer may be a stream; if not, notifications are dropped.
+        show: Shows messages in the log `trio_mcp.wire`, if that is on.
     """
+
+    transport = TRANSPORT
 
     _call: HttpCall
     _nursery: trio.Nursery
     _limits: Limits
     _middleware: Sequence[Middleware]
     _turnstile: Turnstile
-    _keep_alive: float = attrs.field(alias="keep_alive", kw_only=True)
+    _heard: OrderedDict[PostAnswer, float] = attrs.field(alias="heard", kw_only=True)
     _may_stream: bool = attrs.field(alias="may_stream", kw_only=True)
+    _show: Show | None = attrs.field(alias="show", kw_only=True)
     _send_queue: SendQueue | None = attrs.field(default=None, init=False)
-    _writer: StreamWriter = attrs.field(init=False)  # set with the outbox
-    _writing: trio.CancelScope = attrs.field(init=False)  # so is this
+    _writer: StreamWriter = attrs.field(init=False)  # set with the queue
+    _writing: trio.CancelScope | None = attrs.field(default=None, init=False)  # of the task, or the last one
     _is_ending: bool = attrs.field(default=False, init=False)
 
-    def stream(self) -> None:
-        """Make it a stream, unless it is one already or must not be one. Never waits."""
-        if self._send_queue is None and self._may_stream:
-            self._send_queue = outbox = SendQueue(self._limits.max_outbox_bytes)
-            self._writer = StreamWriter(self._call, lambda: outbox.size)
-            self._writing = trio.CancelScope()
-            self._nursery.start_soon(self._write, outbox, name=f"streaming to {self._call.client}")
+    def _begin(self) -> SendQueue | None:
+        """Make it a stream, unless it is one already or must not be one. Returns what is queued for it."""
+        call = self._call
+        if self._send_queue is None and self._may_stream and not call.is_gone:
+            queue = SendQueue(self._limits.max_outbox_bytes, self._start_writing if call.sends_now else None)
+            self._send_queue, self._writer = queue, StreamWriter(call, queue)
+            if call.sends_now:
+                run_now(call.start_stream())
+            elif not self._start_writing():
+                self._send_queue, self._may_stream = None, False
+        return self._send_queue
 
-    async def _write(self, outbox: SendQueue) -> None:
+    def _start_writing(self) -> bool:
+        """Start the task that writes, unless it runs. Returns whether it does."""
+        if self._writing is None:
+            scope = trio.CancelScope()
+            try:
+                self._nursery.start_soon(self._write, scope, name=f"streaming to {self._call.client}")
+            except RuntimeError:  # the endpoint was cancelled, and this handler still cleans up behind a shield
+                return False
+            self._writing = scope
+        return True
+
+    async def _write(self, scope: trio.CancelScope) -> None:
+        queue = self._send_queue
+        assert queue is not None
+        may_go_on = False
         try:
-            with self._writing:
-                await self._write_events(outbox)
+            with scope:
+                may_go_on = await self._write_events(queue)
         except HttpRefused as refused:
             self._writer.cut(refused)
         except Exception:
             # The boundary of one answer: the nursery is shared by all of them.
             _log.exception("a stream to %s failed", self._call.client)
         finally:
-            outbox.close()
+            if may_go_on:
+                self._writing = None
+            else:
+                queue.close()
 
-    async def _write_events(self, outbox: SendQueue) -> None:
-        await self._call.start_stream()
-        if not outbox.size:
-            await self._call.send(KEEP_ALIVE)  # some proxies forward the head only when something follows it
+    async def _write_events(self, queue: SendQueue) -> bool:
+        """Write what is queued. Returns whether the stream goes on without this task."""
+        if self._call.sends_now:
+            await self._writer.send_rest()
+        else:
+            await self._call.start_stream()
         has_ended = False
         while not has_ended:
-            entries: Sequence[QueuedMessage] = ()
-            with trio.move_on_after(self._keep_alive):
-                entries = await outbox.take()
-            has_ended = self._is_ending and not outbox.size
+            if queue.may_rest():
+                return True
+            entries = await queue.take()
+            has_ended = self._is_ending and not queue.size
             if has_ended:
                 for entry in entries:
                     if entry.exchange is not None:
                         entry.exchange.cancel_parked = None
-            events = b"".join([encode_sse_event(entry.message.data) for entry in entries])
-            await self._writer.send(events, is_last=has_ended)
+            await self._writer.send(b"".join([entry.message.data for entry in entries]), is_last=has_ended)
+        return False
+
+    def _put(self, event: bytes) -> bool:
+        """Send an event, or queue it. If no memory is lent to its client for that, the stream is cut.
+
+        Returns whether there was room.
+        """
+        try:
+            if self._writing is not None:
+                self._writer.borrow(len(event))
+                assert self._send_queue is not None
+                self._send_queue.put(QueuedMessage(Outgoing(event)))
+            elif not self._writer.send_nowait(event) and not self._start_writing():
+                self._call.cut()  # as in `_begin`
+        except HttpRefused as refused:
+            self._writer.cut(refused)
+            return False
+        self._note_heard()
+        return True
+
+    def _note_heard(self) -> None:
+        if self in self._heard:
+            self._heard[self] = trio.current_time()
+            self._heard.move_to_end(self)
+
+    def show_life(self) -> None:
+        """Send a keep-alive comment, unless something waits to be sent. Never waits."""
+        queue = None if self._is_ending else self._begin()
+        if queue is not None and (self._writing is None or not (self._call.sends_now or queue.is_busy)):
+            # Some proxies forward the head of a stream only when something follows it.
+            self._put(KEEP_ALIVE)
+        self._note_heard()
 
     async def finish(self, reply: Reply, exchange: Exchange) -> None:
         """Send the reply, and wait until the connection has taken it.
 
         Until then the cancel_parked task of the request ends with it: its client does not know yet how to go on.
         """
+        if self._show is not None:
+            self._show(f"the client at {self._call.client}", "sent", reply.data)
         if self._send_queue is None:
             exchange.cancel_parked = None
             self._may_stream = False
             code = reply.error_code
-            status = 200 if code is None else status_of_error(code, modern=True)
-            await self._call.respond(status, reply.data)
-        else:
-            self._is_ending = True
-            data, id = reply.data, exchange.request.id
-            try:
-                self._writer.borrow(len(data))
-            except HttpRefused as refused:
-                _log.info("no room for the answer to %s: %s", self._call.client, refused)
-                data = encode_error(id, refused.error)
-            self._send_queue.put(QueuedMessage(Outgoing(data, answers=(id,)), exchange=exchange))
+            status = 200 if code is None else status_of_error(code, is_own_share=reply.is_own_share)
+            await self._call.respond(status, reply.data, fields_of_error(code, reply.retry_after))
+            return
+        self._is_ending = True
+        data, id = reply.data, exchange.request.id
+        try:
+            self._writer.borrow(len(data))
+        except HttpRefused as refused:
+            _log.info("no room for the answer to %s: %s", self._call.client, refused)
+            data = encode_error(id, refused.error)
+        event = encode_sse_event(data)
+        if self._writing is not None:
+            self._send_queue.put(QueuedMessage(Outgoing(event, answers=(id,)), exchange=exchange))
             await self._send_queue.wait_empty()
+            return
+        exchange.cancel_parked = None
+        try:
+            await self._writer.send(event, is_last=True)
+        except HttpRefused as refused:
+            self._writer.cut(refused)
 
     def close(self) -> None:
         """Send nothing more. Without `finish`, a stream that was begun stays incomplete."""
         self._may_stream = False
-        if self._send_queue is not None:
+        if self._writing is not None:
             self._writing.cancel(reason="the request is over")
 
     # What an exchange calls.
@@ -154,17 +255,23 @@ class PostAnswer:
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
     ) -> None:
         """Send a notification that belongs to the exchange, waiting for room."""
-        await notify_through(self._middleware, method, params, partial(self._send, exchange))
+        if self._middleware:
+            send = partial(self._send, exchange)
+            await notify_through(self._middleware, method, params, send, CONNECTION)
+        else:
+            await self._send(exchange, method, params)
 
     async def _send(self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._turnstile.enter(self._call.loans.key)
         data = checked(encode_notification(method, params), method, self._limits)
-        self.stream()
-        if self._send_queue is not None:
-            await self._send_queue.wait_room()
-            if not exchange.is_over and self._has_room_for(data):
-                self._send_queue.put(QueuedMessage(Outgoing(data)))
+        queue = self._begin()
+        if queue is not None:
+            await queue.wait_room()
+            if not exchange.is_over:
+                if self._show is not None:
+                    self._show(f"the client at {self._call.client}", "sent", data)
+                self._put(encode_sse_event(data))
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     def send_notification_nowait(
@@ -176,27 +283,18 @@ class PostAnswer:
             trio.WouldBlock: There is no room; nothing was sent.
         """
         data = checked(encode_notification(method, params), method, self._limits)
-        self.stream()
-        if self._send_queue is not None and not exchange.is_over:
-            if self._send_queue.is_full or not self._has_room_for(data):
-                raise trio.WouldBlock
-            self._send_queue.put(QueuedMessage(Outgoing(data)))
-
-    def _has_room_for(self, data: bytes) -> bool:
-        """Whether a notification may be queued. If no memory is lent to its client for it, the stream is cut."""
-        try:
-            self._writer.borrow(len(data))
-        except HttpRefused as refused:
-            self._writer.cut(refused)
-            return False
-        return True
+        queue = self._begin()
+        if (
+            queue is not None
+            and not exchange.is_over
+            and (queue.is_full or not self._put(encode_sse_event(data)))
+        ):
+            raise trio.WouldBlock
+        if self._show is not None and queue is not None:
+            self._show(f"the client at {self._call.client}", "sent", data)
 
     async def send_request(
-        self,
-        exchange: Exchange,
-        method: str,
-        params: Mapping[str, Any] | None,
-        on_progress: OnProgress | None,
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
     ) -> dict[str, Any]:
         """Refuse: servers send no requests in the modern era.
 
@@ -225,7 +323,7 @@ class ModernRequests:
         turnstile: Where handlers wait before each notification that they send.
     """
 
-    _server: Servable[Any]
+    _server: Hosted
     _service: Service[Any]
     _nursery: trio.Nursery
     _settings: HttpServerSettings
@@ -234,29 +332,55 @@ class ModernRequests:
     _dispatcher: Dispatcher = attrs.field(init=False)
     _exchanges: dict[Exchange, None] = attrs.field(factory=dict[Exchange, None], init=False)
     _long_lived_bytes: Counter[str] = attrs.field(factory=Counter[str], init=False)
-    _silent: dict[Exchange, PostAnswer] = attrs.field(factory=dict[Exchange, PostAnswer], init=False)
+    _heard: OrderedDict[PostAnswer, float] = attrs.field(factory=OrderedDict[PostAnswer, float], init=False)
     _has_begun: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _rests: bool = attrs.field(default=False, init=False)  # whether `show_life` waits for a request to begin
+    _limits: Limits = attrs.field(init=False)
+    _middleware: Sequence[Middleware] = attrs.field(init=False)
     _known: frozenset[Revision] = attrs.field(init=False)
+    _on_served: OnServed | None = attrs.field(init=False)
     _notifications: int = attrs.field(default=0, init=False)
     _refusal: RequestError | None = attrs.field(default=None, init=False)  # once it drains
+    _show: Show | None = attrs.field(factory=wire_log, init=False)
     _done: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
 
     def __attrs_post_init__(self) -> None:
         server = self._server
+        self._limits, self._middleware = server.limits, server.middleware
         # It has no state of any client: a modern request carries all that it needs.
         session: Dispatcher = server.new_session(self._service, self._service.background)
-        self._dispatcher = MiddlewareDispatcher(session, server.middleware) if server.middleware else session
+        if server.middleware:
+            session = MiddlewareDispatcher(session, server.middleware, CONNECTION)
+        self._dispatcher = session
         self._known = frozenset(revision for revision in server.revisions if revision.is_modern)
+        self._on_served = access_log(self._service.records, self._service.name, TRANSPORT)
+        self._service.watched[self] = self
+
+    def activity(self) -> None:
+        """Modern requests have no session."""
+
+    def requests(self) -> list[RequestActivity]:
+        """Return the requests that are being served."""
+        return [activity_of(exchange, TRANSPORT) for exchange in self._exchanges]
+
+    def _note(self, request: Request, origin: HttpOrigin, received_at: float, reply: Reply | None) -> None:
+        if self._on_served is not None:
+            self._on_served(request, origin, received_at, reply)
 
     async def request(self, call: HttpCall, request: Request) -> None:
         """Answer a request."""
         refusal: RequestError | None = None
-        origin = HttpOrigin(call.principal, call.loans.key, call.headers)
+        if self._show is not None:
+            data = encode_request(request.id, request.method, request.params)
+            self._show(f"the client at {call.client}", "received", data)
+        origin = HttpOrigin(call.principal, call.loans.key, call.headers, client=call.client)
         try:
             if self._refusal is not None:
                 raise self._refusal
             self._check(call, request)
             decision = self._dispatcher.route(request, origin)
+            if isinstance(decision, AtOnce):
+                decision = decision.serve(request)
         except RequestError as error:
             # Its traceback refers to this frame, which would refer to it: a cycle with the whole request in it.
             decision, refusal = None, error.with_traceback(None)
@@ -279,11 +403,16 @@ class ModernRequests:
                     call.loans.served = None  # `_weighed` bounds it from here on
                     await self._serve(call, request, origin, decision)
             except HttpRefused as refused:
-                await call.respond(refused.status, encode_error(request.id, refused.error), refused.headers)
+                audit_http(refused, call.method, call.path, call.client, call.principal)
+                data = self._shown(call, encode_error(request.id, refused.error))
+                self._note(request, origin, trio.current_time(), Reply(data, refused.error.code))
+                await call.respond(refused.status, data, refused.headers)
         elif callable(decision):
             await self._serve(call, request, origin, decision)
         elif decision is not None:
-            await call.respond(200, encode_response(request.id, decision))
+            data = self._shown(call, encode_response(request.id, decision))
+            self._note(request, origin, trio.current_time(), Reply(data))
+            await call.respond(200, data)
         else:
             await call.respond(202)
 
@@ -309,7 +438,18 @@ class ModernRequests:
 
     async def refuse(self, call: HttpCall, request: Request, error: RequestError) -> None:
         """Answer a request with an error."""
-        await call.respond(status_of_error(error.code, modern=True), encode_error(request.id, error))
+        origin = HttpOrigin(call.principal, call.loans.key, client=call.client)
+        audit_refusal(request, origin, error, TRANSPORT)
+        data = self._shown(call, encode_error(request.id, error))
+        self._note(request, origin, trio.current_time(), Reply(data, error.code))
+        fields = fields_of_error(error.code, error.retry_after)
+        await call.respond(status_of_error(error.code, is_own_share=error.is_own_share), data, fields)
+
+    def _shown(self, call: HttpCall, data: bytes) -> bytes:
+        """Return a message that is about to be sent, and show it in the log `trio_mcp.wire`, if that is on."""
+        if self._show is not None:
+            self._show(f"the client at {call.client}", "sent", data)
+        return data
 
     def _check(self, call: HttpCall, request: Request) -> None:
         """Check that the header fields agree with the body.
@@ -320,7 +460,11 @@ class ModernRequests:
         version = version_of(params)
         if version is None or version in self._known or call.headers.get(PROTOCOL_VERSION) != version:
             check_request_headers(
-                call.headers, request.method, params, self._server.marks_of(request.method, params)
+                call.headers,
+                request.method,
+                params,
+                self._server.marks_of(request.method, params),
+                self._server.names,
             )
         if version is None and not names_era(params):
             rule = METHODS.get(request.method)
@@ -334,17 +478,17 @@ class ModernRequests:
         """Serve one exchange in this task, with the answer to its POST as its sink."""
         standing = decision if isinstance(decision, LongLived) else None
         handler = decision.handler if isinstance(decision, LongLived) else decision
-        settings = self._settings
-        wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM)
-        may_stream = standing is not None or (wants_stream and not settings.json_only)
+        settings, limits = self._settings, self._limits
+        may_stream = standing is not None or not settings.json_only  # then the client accepts streams
         answer = PostAnswer(
             call,
             self._nursery,
-            self._server.limits,
-            self._server.middleware,
+            limits,
+            self._middleware,
             self._turnstile,
-            keep_alive=settings.keep_alive_interval,
+            heard=self._heard,
             may_stream=may_stream,
+            show=self._show,
         )
         exchange = Exchange(request, origin, trio.current_time(), answer)
         if standing is not None:
@@ -359,36 +503,46 @@ class ModernRequests:
             call.on_gone()
         self._exchanges[exchange] = None
         if may_stream:
-            self._silent[exchange] = answer
-            if self._has_begun:
+            self._heard[answer] = exchange.received_at
+            if self._rests:
                 self._has_begun.unpark_all()
+        reply: Reply | None = None
         try:
-            reply = await reply_to(exchange, handler, self._server.limits)
+            try:
+                reply = await reply_to(exchange, handler, limits)
+            finally:
+                self._note(exchange.request, origin, exchange.received_at, reply)
             if reply is not None:
                 await answer.finish(reply, exchange)
         finally:
             exchange.silenced = True
             answer.close()
-            self._silent.pop(exchange, None)
+            self._heard.pop(answer, None)
             del self._exchanges[exchange]
-            if self._done and not self._exchanges:
+            if self._refusal is not None and not self._exchanges:
                 self._done.unpark_all()
 
     async def show_life(self) -> None:
-        """Begin the stream of each request that is silent for `keep_alive_interval`.
+        """Send a keep-alive comment for each request that is silent for `keep_alive_interval`.
 
-        Its client, and the proxies between, then get keep-alive comments.
+        So its client, and the proxies between, see that it is alive; its answer thereby becomes a stream.
 
-        One task does it for all requests, for as long as this runs.
+        One task does it for all requests, for as long as this runs. Nothing wakes it before a request can have
+        been silent for so long: most are answered at once.
         """
         interval = self._settings.keep_alive_interval
         while True:
-            while not self._silent:
+            if not self._heard:
+                self._rests = True
                 await self._has_begun.park()
-            since = next(iter(self._silent)).received_at
-            await trio.sleep_until(since + interval)
-            while (oldest := next(iter(self._silent), None)) is not None and oldest.received_at <= since:
-                self._silent.pop(oldest).stream()
+                self._rests = False
+            now = trio.current_time()
+            due = next(iter(self._heard.values()), now) + interval
+            if due > now:
+                await trio.sleep_until(due)
+                continue
+            next(iter(self._heard)).show_life()
+            await trio.lowlevel.checkpoint()  # another one may be due, of thousands
 
     async def notification(self, call: HttpCall, message: Notification) -> None:
         """Accept a notification, and handle it in the background.
@@ -398,11 +552,12 @@ class ModernRequests:
         """
         limit = self._server.limits.max_notifications
         if self._notifications >= limit:
-            raise HttpRefused(
-                503, f"{limit} notifications are being handled (max_notifications)", code=SERVER_BUSY
-            )
+            raise busy(503, f"{limit} notifications are being handled (max_notifications)")
         self._notifications += 1
-        origin = HttpOrigin(call.principal, call.loans.key, call.headers, call.loans.served)
+        if self._show is not None:
+            data = encode_notification(message.method, message.params)
+            self._show(f"the client at {call.client}", "received", data)
+        origin = HttpOrigin(call.principal, call.loans.key, call.headers, call.loans.served, client=call.client)
         self._service.background.start_soon(self._notified, message, origin, name=message.method)
         await call.respond(202)
 

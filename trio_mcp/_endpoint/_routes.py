@@ -40,6 +40,9 @@ def plain_path(path: str) -> str:
 
 
 def _plain_paths(routes: Routes) -> Routes:
+    for path in routes:
+        if not path.startswith("/"):
+            raise ValueError(f"routes takes paths that begin with a slash, not {path!r}: write {'/' + path!r}")
     return {plain_path(path): route for path, route in routes.items()}
 
 

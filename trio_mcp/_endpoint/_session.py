@@ -17,25 +17,26 @@ from typing import Any, Final, Literal, TypeVar, final
 import attrs
 import trio
 
-from .._channel import Origin
+from .._channel import Incoming, Origin
 from .._codec import _json
 from .._codec._json import cost_of, is_object
 from .._codec._jsonrpc import Request, RequestId
 from .._core._account import Overdrawn
 from .._core._framing import encode_sse_event
 from .._core._http1 import LAST_EVENT_ID, SESSION_ID, HeaderField
-from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, accepts
+from .._core._http_rules import HttpRefused, HttpServerSettings
 from .._core._lifecycle import Agreement
+from .._errors import SERVER_BUSY
 from .._logs import Log
 from .._revisions import Revision
 from .._server._asking import CapabilityMissing
 from .._server._lifetimes import Background, Shutdown
 from .._server._parking import Service
-from .._server._server import Servable
+from .._server._server import Hosted
 from .._trio import open_hidden_nursery
-from ._call import HttpCall, HttpOrigin, RequestSlot, Turnstiles, connected, nothing
+from ._call import HttpCall, RequestSlot, Turnstiles, connected, nothing
 from ._event_store import EventStore
-from ._session_channel import PostBody, PostOrigin, SessionChannel, SessionLoans, too_many
+from ._session_channel import HttpOrigin, PostBody, PostOrigin, SessionChannel, SessionLoans, too_many
 from ._streams import EventStream, EventWriter
 
 _T = TypeVar("_T")
@@ -77,6 +78,11 @@ class EarlyCancellations:
         self._early: dict[RequestId, float] = {}
 
     @property
+    def has_any(self) -> bool:
+        """Whether any request was cancelled that has not arrived."""
+        return bool(self._early)
+
+    @property
     def size(self) -> int:
         """How many bytes they take at most."""
         return ID_BYTES * (len(self._seen) + len(self._early))
@@ -84,6 +90,8 @@ class EarlyCancellations:
     def add(self, id: RequestId, now: float) -> None:
         """Note that a request was cancelled."""
         if id not in self._seen and not _is_long(id):
+            while self._early and now - self._early[oldest := next(iter(self._early))] >= KEPT_FOR:
+                del self._early[oldest]
             _keep(self._early, id, now)
 
     def take(self, id: RequestId, now: float) -> bool:
@@ -167,7 +175,7 @@ class LegacySession:
     """
 
     id: str
-    _server: Servable[Any]
+    _server: Hosted
     _settings: HttpServerSettings
     principal: str | None
     _store: EventStore | None
@@ -183,8 +191,10 @@ class LegacySession:
     _asking: dict[RequestId, _Asked] = attrs.field(factory=dict[RequestId, _Asked], init=False)
     # These are made when they are needed: many sessions do nothing.
     _unread: dict[int, tuple[RequestId, ...]] | None = attrs.field(default=None, init=False)  # our requests
+    _numbers: dict[RequestId, int] = attrs.field(init=False)  # of those; made with it
     _writer: EventWriter | None = attrs.field(default=None, init=False)
     _early_cancellations: EarlyCancellations | None = attrs.field(default=None, init=False)
+    _left: set[RequestId] | None = attrs.field(default=None, init=False)  # cancelled, by a client that has gone
     _posts: int = attrs.field(default=0, init=False)  # how many had requests
     _visits: int = attrs.field(default=0, init=False)  # how many requests of its client are open
     _uses: int = attrs.field(default=0, init=False)
@@ -200,6 +210,7 @@ class LegacySession:
             self._standalone,
             on_question=self._asked_on_standalone,
             on_lost=lambda ids: self._cannot_ask(ids, "its connection is gone"),
+            withdraw=self._withdraw_question,
             turnstiles=self._turnstiles,
             holder=self._holder,
         )
@@ -244,7 +255,7 @@ class LegacySession:
         finally:
             self._has_ended = True
             self._background = None
-            self.loans.give_back()
+            self.loans.give_back(is_read=not self._visits)
             for stream in (self._standalone, *self._streams.values()):
                 stream.end()
             for asked in self._asking.values():
@@ -269,6 +280,11 @@ class LegacySession:
         """Give way to others: end it, or drop what its client may never read. Never waits."""
         if everything:
             self.end("it gave way to others")
+            for stream in (self._standalone, *self._streams.values()):
+                stream.abandon()
+            for asked in self._asking.values():
+                if asked.stream is not None:
+                    asked.stream.abandon()
         else:
             self._standalone.drop_unread()
 
@@ -315,7 +331,10 @@ class LegacySession:
         self._visits -= 1
         if not self._visits:
             self._scope.deadline = self._idle_until(is_open=False)
-            self.loans.rest()
+            if self._has_ended:
+                self.loans.give_back()
+            else:
+                self.loans.rest()
 
     def _use(self) -> None:
         """Note that its client does something with it."""
@@ -352,10 +371,8 @@ class LegacySession:
             if wanted is not None and wanted.requests:
                 await self._answer(call, slot, wanted, headers)
                 return
-            if wanted is not None:
-                with connected(call):
-                    await self._put(wanted, self._origin_of(call))
-            await call.respond(202)
+            if wanted is None or await self._put(wanted, self._origin_of(call), call):
+                await call.respond(202)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None
         finally:
@@ -367,27 +384,45 @@ class LegacySession:
             return posted
         if self._early_cancellations is None:
             self._early_cancellations = EarlyCancellations()
-        early, now, before = self._early_cancellations, trio.current_time(), self._early_cancellations.size
-        cancelled = {request.id for request in posted.requests if early.take(request.id, now)}
+        early, before = self._early_cancellations, self._early_cancellations.size
+        now = trio.current_time() if early.has_any or posted.cancelled else 0.0
+        cancelled = [request.id for request in posted.requests if early.take(request.id, now)]
         for id in posted.cancelled:
             early.add(id, now)
-        if early.size != before:
-            self._keep("ids", early.size)
+        if (size := early.size) != before:
+            self._keep("ids", size)
         if not cancelled:
             return posted
         _log.debug("%s: cancelled before they arrived: %.200r", self._channel.description, cancelled)
         return posted.without(cancelled)
 
-    async def _put(self, posted: PostBody, origin: Origin) -> None:
+    async def _put(self, posted: PostBody, origin: Origin, call: HttpCall) -> bool:
+        """Hand a POST over. Returns whether the peer has taken it; if not, its client has gone."""
         cancelled = posted.cancelled
         after = (lambda: self._cancelled(cancelled)) if cancelled else None
-        await self._channel.put(posted.incoming(origin), after)
-        if cancelled:
+        leave = partial(self._left_of, posted, origin) if cancelled else nothing
+        is_taken = await self._channel.put(posted.incoming(origin), call, after, leave)
+        if cancelled and is_taken:
             # The handler is cancelled in this turn of the event loop; the answer can wait for the next one.
             await trio.lowlevel.checkpoint()
+        return is_taken
+
+    def _left_of(self, posted: PostBody, origin: Origin) -> Incoming | None:
+        """Return what is left of a POST whose client has gone before it was taken: what cancels a request.
+
+        Its client says that once, and reads no answer to it. So that no client keeps more here than it has asked,
+        it is kept once for each request that is not answered yet.
+        """
+        self._left = self._left or set()
+        ids = {id for id in posted.cancelled if id in self._asking and id not in self._left}
+        self._left |= ids
+        left = posted.only_cancelling(ids)
+        return None if left is None else left.incoming(origin)
 
     def _cancelled(self, ids: Sequence[RequestId]) -> None:
         """Note that requests were cancelled: those that are not answered yet never will be."""
+        if self._left:
+            self._left.difference_update(ids)
         for id in ids:
             if (asked := self._asking.pop(id, None)) is not None:
                 asked.ids.discard(id)
@@ -402,18 +437,20 @@ class LegacySession:
             if self._asking.get(id) is asked:
                 del self._asking[id]
         asked.end()
+        if asked.stream is not None:
+            self._forget_ended(asked.stream)
 
     @staticmethod
     def _origin_of(call: HttpCall, answered: Callable[[], object] = nothing) -> HttpOrigin:
-        return HttpOrigin(call.principal, call.loans.key, call.headers, call.loans.served, answered)
+        return HttpOrigin(call.principal, call.loans.key, call.headers, call.loans.served, answered, call.client)
 
     async def _answer(
         self, call: HttpCall, slot: RequestSlot, posted: PostBody, headers: Sequence[HeaderField]
     ) -> None:
         self._posts += 1
         stream = self._new_stream(self._posts)
-        wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM) and not posted.begins
-        may_stream = wants_stream and not self._settings.json_only
+        # Without `json_only` the client accepts streams.
+        may_stream = not (self._settings.json_only or posted.begins)
         asked = self._note_asked(posted, stream)
         origin = PostOrigin(
             call.principal,
@@ -423,22 +460,27 @@ class LegacySession:
             call.headers,
             is_releasable=may_stream and self.can_prime,
             served=call.loans.served,
+            client=call.client,
         )
         is_taken = has_begun = False
         try:
+            is_taken = await self._put(posted, origin, call)
+            if not is_taken:
+                return
+            if stream.is_ended and stream.last <= 1:  # as mostly: it was served at once
+                await self._answer_whole(call, stream, posted, headers)
+                return
             with connected(call):
-                await self._put(posted, origin)
-                is_taken = True
                 with trio.move_on_after(self._settings.keep_alive_interval if may_stream else math.inf):
                     await stream.wait_event()
                 if may_stream and stream.sole_message() is None and not (stream.is_ended and not stream.last):
                     self._streams[stream.number] = stream
                     has_begun = True
                     await call.start_stream(headers)
-                    await stream.deliver(call, 0, prime=self.can_prime)
-                    if not asked.ids:
-                        await trio.lowlevel.checkpoint()  # cancelled: here, too, the handler is cancelled first
-                    await call.finish()
+                    if not await stream.deliver(call, 0, prime=self.can_prime):
+                        if not asked.ids:
+                            await trio.lowlevel.checkpoint()  # cancelled: here, too, the handler comes first
+                        await call.finish()
                 else:
                     await self._answer_whole(call, stream, posted, headers)
         finally:
@@ -468,8 +510,8 @@ class LegacySession:
                 self.revision = _revision_in(message)
                 self._keep_declared(posted)
             await call.respond(200, message, () if self.has_failed else headers)
-        elif self._has_ended:
-            raise session_ended()
+        elif self.has_ended:  # not 404: that tells a client that nothing was done, and it would ask again
+            raise HttpRefused(503, "the session ended before the request was done", code=SERVER_BUSY)
         else:
             # The request was cancelled, and so is not answered; its POST is, once the handler is cancelled.
             await trio.lowlevel.checkpoint()
@@ -487,7 +529,7 @@ class LegacySession:
 
     def _forget_ended(self, stream: EventStream) -> None:
         """Leave a stream that has ended, and is stored, to the store."""
-        if stream.is_ended and not stream.unstored():
+        if stream.number in self._streams and stream.is_ended and not stream.unstored():
             self._streams.pop(stream.number, None)
 
     # The GET.
@@ -522,10 +564,11 @@ class LegacySession:
                 call.on_standing()  # from here on it counts as a connection, and not as a request
                 await call.start_stream()
                 try:
-                    await stream.deliver(call, after, prime=False, first=first)
+                    is_complete = await stream.deliver(call, after, prime=False, first=first)
                 finally:
                     self._forget_ended(stream)
-                await call.finish()
+                if not is_complete:
+                    await call.finish()
         finally:
             self._leave()
 
@@ -547,20 +590,30 @@ class LegacySession:
         self._cannot_ask(self._take_question(number), "too much is queued for a stream that it does not open")
 
     def _asked_on_standalone(self, number: int, ids: tuple[RequestId, ...]) -> None:
-        self._unread = {} if self._unread is None else self._unread
+        if self._unread is None:
+            self._unread, self._numbers = {}, {}
         self._unread[number] = ids
+        self._numbers.update(dict.fromkeys(ids, number))
         if self._background is not None:
             self._background.start_soon(self._wait_read, number, name="a request waits for a stream")
 
     def _take_question(self, number: int) -> tuple[RequestId, ...]:
-        return () if self._unread is None else self._unread.pop(number, ())
+        ids = () if self._unread is None else self._unread.pop(number, ())
+        for id in ids:
+            del self._numbers[id]
+        return ids
+
+    def _withdraw_question(self, id: RequestId) -> bool:
+        """Withdraw a request of a handler that no connection was sent. Returns whether that was so."""
+        number = None if self._unread is None else self._numbers.get(id)
+        return number is not None and self._standalone.withdraw(number) and bool(self._take_question(number))
 
     async def _wait_read(self, number: int) -> None:
         """Wait until a request was sent; while no connection could take it, no longer than `stream_timeout`."""
         stream = self._standalone
         timeout = self._settings.stream_timeout if self.id else 0.0  # a session for one POST has no GET
         until = math.inf
-        while number in (self._unread or ()) and stream.position < number and not stream.is_ended:
+        while number in (self._unread or ()) and stream.offered < number and not stream.is_ended:
             until = math.inf if stream.is_connected else min(until, trio.current_time() + timeout)
             with trio.move_on_at(until) as waiting:
                 await stream.wait_changed()
@@ -603,26 +656,30 @@ class LegacySession:
         self._use()
         wanted = self._without_cancelled(posted)
         try:
-            with connected(call):
-                if wanted is not None:
-                    if wanted.begins:
-                        self._keep_declared(wanted)
-                    await self._put_as_2024(call, slot, wanted)
-                await call.respond(202, b"Accepted", content_type="text/plain")
+            if wanted is not None:
+                if wanted.begins:
+                    self._keep_declared(wanted)
+                if not await self._put_as_2024(call, slot, wanted):
+                    return
+            await call.respond(202, b"Accepted", content_type="text/plain")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None
 
-    async def _put_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:
-        """Hand over a message. Its request keeps its slot until it is answered or cancelled."""
+    async def _put_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> bool:
+        """Hand over a message; see `_put`. Its request keeps its slot until it is answered or cancelled."""
+        if posted.is_batch:  # it may be refused as a whole, which is the answer to none of its requests
+            return await self._put(posted, self._origin_of(call), call)
         asked = self._note_asked(posted)
         if asked.ids:
             asked.slot = slot.outlive()
         answered = partial(self._answered, asked)
+        is_taken = False
         try:
-            await self._put(posted, self._origin_of(call, answered))
-        except BaseException:
-            answered()
-            raise
+            is_taken = await self._put(posted, self._origin_of(call, answered), call)
+        finally:
+            if not is_taken:
+                answered()
+        return is_taken
 
     def _store_soon(self, stream: EventStream) -> None:
         if self._store is not None and self._background is not None:

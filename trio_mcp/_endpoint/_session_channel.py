@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, final
 import attrs
 import trio
 
+from .._audit import audit
 from .._channel import Channel, Incoming, Origin, Outgoing, Received
 from .._codec._json import is_array
 from .._codec._jsonrpc import Message, Notification, Request, RequestId, encode_error, read_id
@@ -23,7 +24,7 @@ from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._errors import TRANSPORT_FAILED, RequestError
 from .._logs import Log
 from .._trio import LightParkingLot
-from ._call import GREAT, SECONDS_PER_BYTE, HttpOrigin, MessageLoan, Turnstiles, nothing
+from ._call import GREAT, SECONDS_PER_BYTE, HttpCall, MessageLoan, Turnstiles, nothing
 from ._streams import EventStream
 
 _log: Final = Log("trio_mcp.http")
@@ -55,7 +56,29 @@ def too_many(error: Overdrawn) -> HttpRefused:
 
 
 @final
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
+class HttpOrigin:
+    """One request as the origin of a message; see `Origin`.
+
+    Attributes:
+        principal: Who sent it.
+        holder: In whose name the server keeps what outlives it.
+        headers: Its header fields.
+        served: The loan of the message, which lasts as long as anything refers to it.
+        on_answered: Called when its request is answered, where the POST itself gets no answer.
+        client: The address of who has sent it.
+    """
+
+    principal: str | None
+    holder: str
+    headers: Headers | None = None
+    served: MessageLoan | None = None
+    on_answered: Callable[[], object] = nothing
+    client: str | None = None
+
+
+@final
+@attrs.define(eq=False)
 class PostBody:
     """The body of a POST, decoded once: a message or a batch.
 
@@ -63,47 +86,40 @@ class PostBody:
         body: Its bytes.
         value: Decoded.
         messages: The messages in it; empty if it is left to the session's peer to refuse it.
+        is_batch: Whether it is a batch.
+        begins: Whether it is the handshake.
+        requests: The requests in it.
+        cancelled: The ids of the requests that it cancels.
     """
 
     body: bytes
     value: Any
     messages: Sequence[Message]
+    is_batch: bool = attrs.field(init=False)
+    begins: bool = attrs.field(default=False, init=False)
+    requests: Sequence[Request] = attrs.field(default=(), init=False)
+    cancelled: Sequence[RequestId] = attrs.field(default=(), init=False)
 
-    @property
-    def is_batch(self) -> bool:
-        """Whether it is a batch."""
-        return is_array(self.value)
-
-    @property
-    def begins(self) -> bool:
-        """Whether it is the handshake."""
-        if self.is_batch or not self.messages:
-            return False
-        sole = self.messages[0]
-        return isinstance(sole, Request) and sole.method == "initialize"
-
-    @property
-    def requests(self) -> list[Request]:
-        """The requests in it."""
-        return [message for message in self.messages if isinstance(message, Request)]
-
-    @property
-    def cancelled(self) -> list[RequestId]:
-        """The ids of the requests that it cancels."""
-        ids = [
-            read_id((message.params or {}).get("requestId"))
-            for message in self.messages
-            if isinstance(message, Notification) and message.method == "notifications/cancelled"
-        ]
-        return [id for id in ids if id is not None]
+    def __attrs_post_init__(self) -> None:
+        self.is_batch = is_array(self.value)
+        sole = self.messages[0] if self.messages and not self.is_batch else None
+        if isinstance(sole, Request):
+            self.requests = (sole,)
+            self.begins = sole.method == "initialize"
+            return
+        self.requests = [message for message in self.messages if isinstance(message, Request)]
+        self.cancelled = [id for message in self.messages if (id := _cancelled_by(message)) is not None]
 
     def without(self, ids: Container[RequestId]) -> PostBody | None:
         """Return it without the requests of these ids; `None` if nothing is left."""
-        left = [
-            n
-            for n, message in enumerate(self.messages)
-            if not isinstance(message, Request) or message.id not in ids
-        ]
+        return self._only(lambda message: not isinstance(message, Request) or message.id not in ids)
+
+    def only_cancelling(self, ids: Container[RequestId]) -> PostBody | None:
+        """Return it with nothing but what cancels the requests of these ids; `None` if nothing is left."""
+        return self._only(lambda message: (id := _cancelled_by(message)) is not None and id in ids)
+
+    def _only(self, is_wanted: Callable[[Message], bool]) -> PostBody | None:
+        left = [n for n, message in enumerate(self.messages) if is_wanted(message)]
         if not left:
             return None
         value = [self.value[n] for n in left] if self.is_batch else self.value
@@ -112,6 +128,13 @@ class PostBody:
     def incoming(self, origin: Origin) -> Incoming:
         """Return it as what a peer receives."""
         return Incoming(self.body, origin, value=self.value)
+
+
+def _cancelled_by(message: Message) -> RequestId | None:
+    """Return the id of the request that a message cancels; `None` if it cancels none."""
+    if not isinstance(message, Notification) or message.method != "notifications/cancelled":
+        return None
+    return read_id((message.params or {}).get("requestId"))
 
 
 @final
@@ -127,6 +150,7 @@ class PostOrigin:
         headers: Its header fields.
         is_releasable: Whether its client knows how to reconnect.
         served: The loan for its messages, which lasts as long as anything refers to it.
+        client: The address of who has sent it.
     """
 
     principal: str | None
@@ -136,6 +160,7 @@ class PostOrigin:
     headers: Headers
     _is_releasable: bool = attrs.field(alias="is_releasable", kw_only=True)
     served: MessageLoan | None = attrs.field(default=None, kw_only=True)
+    client: str | None = attrs.field(default=None, kw_only=True)
 
     def release(self, retry_after: float | None) -> None:
         """Close its connection; see `ReleasableOrigin`."""
@@ -162,14 +187,17 @@ class SessionChannel(Channel):
         standalone: The stream for messages that belong to no POST.
         on_question: Called with the number and the ids of requests that are queued on that stream.
         on_lost: Called with the ids of requests that no client will ever read.
+        withdraw: Withdraws a request, if no client was sent it yet, and returns whether that was so.
         turnstiles: Charge its client for large answers; its handlers wait there to send notifications.
         holder: In whose name.
     """
 
+    transport = "http"
     _description: str
     _standalone: EventStream
     _on_question: Callable[[int, tuple[RequestId, ...]], object] = attrs.field(alias="on_question", kw_only=True)
     _on_lost: Callable[[tuple[RequestId, ...]], object] = attrs.field(alias="on_lost", kw_only=True)
+    _withdraw: Callable[[RequestId], bool] = attrs.field(alias="withdraw", kw_only=True)
     _turnstiles: Turnstiles = attrs.field(alias="turnstiles", kw_only=True)
     _holder: str = attrs.field(alias="holder", kw_only=True)
     _arrivals: OrderedDict[_Arrival, None] = attrs.field(factory=OrderedDict[_Arrival, None], init=False)
@@ -178,19 +206,25 @@ class SessionChannel(Channel):
     _has_all: bool = attrs.field(default=False, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
 
-    @property
-    def description(self) -> str:
-        """What it is."""
-        return self._description
-
     # Receiving.
 
-    async def put(self, message: Incoming, after: Callable[[], object] | None = None) -> None:
-        """Hand over what a POST has brought, and wait until the peer takes it.
+    async def put(
+        self,
+        message: Incoming,
+        call: HttpCall,
+        after: Callable[[], object] | None = None,
+        leave: Callable[[], Incoming | None] = nothing,
+    ) -> bool:
+        """Hand over what a POST has brought, and wait until the peer takes it, or the client has gone.
 
         Args:
             message: The message, or a batch.
+            call: The POST.
             after: Called when the peer asks for the next one: what could be done at once is done.
+            leave: Called when the client has gone before; returns what the peer takes all the same, in its place.
+
+        Returns:
+            Whether the peer has taken it.
 
         Raises:
             trio.BrokenResourceError: The session has ended.
@@ -198,13 +232,21 @@ class SessionChannel(Channel):
         arrival = _Arrival(message, after)
         self._arrivals[arrival] = None
         self._wake()
+        call.on_gone = arrival.waiter.unpark  # a cancel scope for each request would cost more
         try:
             while not arrival.is_taken:
                 if self._is_closed:
                     raise trio.BrokenResourceError("the session has ended")
+                if call.is_gone:
+                    return False
                 await arrival.waiter.park()
+            return True
         finally:
-            if not arrival.is_taken:
+            call.on_gone = nothing
+            left = None if arrival.is_taken else leave()
+            if left is not None:
+                arrival.message = left
+            elif not arrival.is_taken:
                 del self._arrivals[arrival]
 
     def fail(self, ids: Sequence[RequestId], error: RequestError) -> None:
@@ -262,7 +304,7 @@ class SessionChannel(Channel):
         for message in messages:
             origin = message.origin
             if isinstance(origin, PostOrigin) and message.answers:
-                origin.answers.put(message.data)
+                origin.answers.put(message.data, is_answer=True)
                 origin.on_answered()
                 if (size := len(message.data)) > GREAT:
                     seconds = size * SECONDS_PER_BYTE
@@ -278,6 +320,10 @@ class SessionChannel(Channel):
                 elif stream is self._standalone:
                     self._on_question(number, message.request_ids)
         return True
+
+    def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:
+        """Withdraw a request that waits for its client, or return what cancels it; see `Channel.give_up`."""
+        return None if self._withdraw(request_id) else super().give_up(request_id, reason)
 
     def has_room(self, origin: Origin | None) -> bool:
         """Whether more may be queued on a stream."""
@@ -401,6 +447,7 @@ class SessionLoans:
 
     def _take_all(self) -> None:
         _log.info("a session of %.100s gives way to others", self.holder)
+        audit("session", "it gives way to others", limit="max_kept_bytes", transport="http", client=self.holder)
         self.give_back()
         self._let_go(True)
 
@@ -415,11 +462,15 @@ class SessionLoans:
         if self._unread > STEP:
             self._take_all()
 
-    def give_back(self) -> None:
-        """Give back all loans. Again does nothing."""
+    def give_back(self, *, is_read: bool = True) -> None:
+        """Give back all loans. Again does nothing.
+
+        Args:
+            is_read: Whether nothing is queued any more. If connections still read it, that loan is kept.
+        """
         loans, self._loans = self._loans, ()
         for loan in loans:
             loan.give_back()
-        if self._unread_loan is not None:
+        if self._unread_loan is not None and is_read:
             self._unread_loan.give_back()
             self._unread_loan = None

@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Final, TypeVar, final
 
 import attrs
 import trio
 
 from .._limits import check_seconds, check_whole
+from .._server._sqlite_files import make_private
+from .._trio import check_trio_runs
 from ._event_store import EVENT_BYTES, EventShares, StoredEvent, weight_of
 
 CLOSE_SECONDS: Final = 5.0
@@ -113,7 +114,8 @@ class SqliteEventStore:
             or not self._shares.set(session, kept.size)
         ):
             oldest = database.execute(
-                "SELECT position, length(data) FROM events WHERE session = ? ORDER BY position LIMIT ?",
+                "SELECT position, coalesce(length(data), 0) FROM events WHERE session = ? "
+                "ORDER BY position LIMIT ?",
                 (session, TRIMMED_AT_ONCE),
             ).fetchall()
             if not oldest:
@@ -157,10 +159,11 @@ class SqliteEventStore:
         def work(database: sqlite3.Connection) -> list[StoredEvent]:
             found = database.execute(
                 "SELECT number, data FROM events WHERE session = ? AND stream = ? AND number > ? "
-                "ORDER BY number LIMIT ?",
+                "AND typeof(number) = 'integer' AND typeof(data) = 'blob' ORDER BY number LIMIT ?",
                 (session, stream, after, limit),
             )
-            return [(int(number), bytes(data)) for number, data in found]
+            # What others have written there is no reason to fail, nor to return an event twice.
+            return list(dict[int, bytes](found).items())
 
         return await self._run(work)
 
@@ -198,22 +201,6 @@ class SqliteEventStore:
             await trio.to_thread.run_sync(close, abandon_on_cancel=True)
 
 
-def _make_private(path: str) -> None:
-    """Create the file if there is none, readable for its owner alone; SQLite gives its other files the same mode.
-
-    Raises:
-        OSError: It cannot be created, or has another owner.
-    """
-    path = os.path.realpath(path)  # the target of a link, which may not exist yet
-    try:
-        # With this mode from the first moment. It is not open elsewhere, so closing it here ends no lock.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        for one in (path, f"{path}-wal", f"{path}-shm"):
-            with suppress(FileNotFoundError):
-                Path(one).chmod(0o600)  # by its name: closing a file that SQLite has open ends its locks
-
-
 @asynccontextmanager
 async def open_sqlite_event_store(
     path: str | os.PathLike[str],
@@ -246,6 +233,7 @@ async def open_sqlite_event_store(
         OSError: The file cannot be created, or has another owner.
         sqlite3.Error: The file cannot be used.
     """
+    check_trio_runs("open_sqlite_event_store()")
     bounds = _Bounds(
         check_whole("max_session_events", max_session_events),
         check_whole("max_session_bytes", max_session_bytes),
@@ -256,7 +244,7 @@ async def open_sqlite_event_store(
     def connect() -> sqlite3.Connection:
         name = os.fspath(path)
         if name and name != ":memory:":
-            _make_private(name)
+            make_private(name)
         database = sqlite3.connect(name, check_same_thread=False)
         try:
             database.execute("PRAGMA journal_mode = WAL")

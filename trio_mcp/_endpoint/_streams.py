@@ -15,12 +15,14 @@ import attrs
 import trio
 
 from .._core._framing import encode_sse_comment, encode_sse_event
-from .._core._http_rules import HttpRefused
+from .._core._http_rules import HttpRefused, audit_http
+from .._limits import KIB
 from .._logs import Log
+from .._peer._send_queue import SendQueue
 from .._server._lifetimes import Background
 from .._trio import LightParkingLot
 from ._call import SMALL, HttpCall
-from ._event_store import EventStore, StoredEvent
+from ._event_store import EventStore, MemoryEventStore, StoredEvent
 
 _log: Final = Log("trio_mcp.http")
 
@@ -31,6 +33,12 @@ COPIES: Final = 2
 
 READ_AT_ONCE: Final = 64
 """Events that are read from the store at once."""
+
+MAX_WITHDRAWN: Final = 1_000
+"""How many events of a stream can be withdrawn that the store keeps; beyond, the first of them are sent."""
+
+PIECE: Final = 256 * KIB
+"""Of what is queued, events are sent together up to so many bytes; a larger one by itself."""
 
 
 @final
@@ -43,11 +51,15 @@ class StreamWriter:
 
     Args:
         call: The request that the stream answers.
-        queued: Returns how many bytes are queued for this client; `None` if what is queued is lent elsewhere.
+        queue: What is queued for this client; `None` if that is lent elsewhere.
+
+    Attributes:
+        has_rest: Whether the connection has taken only a part of what was sent: `send_rest` is next.
     """
 
     _call: HttpCall
-    _queued: Callable[[], int] | None = None
+    _queue: SendQueue | None = None
+    has_rest: bool = attrs.field(default=False, init=False)
     _sending: int = attrs.field(default=0, init=False)
     _covered: int = attrs.field(default=SMALL, init=False)
 
@@ -67,9 +79,44 @@ class StreamWriter:
         if is_last:
             self._call.on_answer()
             await self._call.finish(data)
-        else:
+        elif not self._call.sends_now:
             await self._call.send(data)
-            self._sending = 0
+            self._sent()
+        elif self._call.send_nowait(data):
+            self._sent()
+        else:
+            del events, data  # the connection has the rest, and drops it at once if it is cut
+            await self.send_rest()
+
+    def send_nowait(self, events: bytes) -> bool:
+        """Send encoded events as far as the connection takes them now; only where the call `sends_now`.
+
+        Returns whether it has taken all.
+
+        Raises:
+            HttpRefused: As for `send`.
+        """
+        self._sending = COPIES * len(events)
+        if self._sending > self._covered:
+            self.borrow()
+        self.has_rest = not self._call.send_nowait(events)
+        if not self.has_rest:
+            self._sent()
+        return not self.has_rest
+
+    async def send_rest(self) -> None:
+        """Wait until the connection has taken the rest of the events.
+
+        Raises:
+            HttpRefused: As for `send`.
+        """
+        await self._call.send_rest()
+        self.has_rest = False
+        self._sent()
+
+    def _sent(self) -> None:
+        self._sending = 0
+        if self._covered > SMALL:
             self.borrow()
 
     def borrow(self, more: int = 0) -> None:
@@ -78,14 +125,16 @@ class StreamWriter:
         Raises:
             HttpRefused: There is no room for so much.
         """
-        size = self._sending + more + (0 if self._queued is None else self._queued())
+        size = self._sending + more + (0 if self._queue is None else self._queue.size)
         if size > self._covered or (size <= SMALL < self._covered):
             self._covered = self._call.loans.grow_answer(size, self._call.cut)
 
     def cut(self, refused: HttpRefused) -> None:
         """End the stream at once: there is no room for what its client does not read."""
-        _log.info("a stream to %s is cut: %s", self._call.client, refused)
-        self._call.cut()
+        call = self._call
+        _log.info("a stream to %s is cut: %s", call.client, refused)
+        audit_http(refused, call.method, call.path, call.client, call.principal)
+        call.cut()
 
 
 @final
@@ -97,6 +146,9 @@ class EventStream:
     connection can begin where the last one ended. An event leaves the queue when both have had it. What a
     connection missed before the queue begins it reads from the store; between the two there is no gap, however
     slow the store is, and no event comes twice. Nothing here waits for a client.
+
+    A connection that has had everything is sent the next message by whoever queues it (`_idle`), and its task
+    goes on only if it has not taken all of that. An answer is left to the task, which sends the end with it.
 
     Args:
         session: The id of the session, for the store.
@@ -117,6 +169,7 @@ class EventStream:
         is_ended: Whether no more events will follow.
         last: The number of the last event; 0 if there was none.
         position: The number of the last event that a connection was sent.
+        offered: The number of the last event of which any connection may have been sent a part.
     """
 
     _session: str
@@ -134,6 +187,8 @@ class EventStream:
     is_ended: bool = attrs.field(default=False, init=False)
     last: int = attrs.field(default=0, init=False)
     position: int = attrs.field(default=0, init=False)
+    offered: int = attrs.field(default=0, init=False)
+    _withdrawn: dict[int, None] | None = attrs.field(default=None, init=False)  # what the store may keep
     _queue: OrderedDict[int, bytes] = attrs.field(factory=OrderedDict[int, bytes], init=False)
     _queued_bytes: int = attrs.field(default=0, init=False)
     _stored: float = attrs.field(init=False)  # up to which number; infinite without a store
@@ -142,14 +197,22 @@ class EventStream:
     _is_abandoned: bool = attrs.field(default=False, init=False)
     _is_released: bool = attrs.field(default=False, init=False)
     _changed: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _answered: int = attrs.field(default=0, init=False)  # the number of the last answer
+    _idle: StreamWriter | None = attrs.field(default=None, init=False)  # of the connection, while it waits
+    _waiting: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)  # where its task does
+    _heard_at: float = attrs.field(default=0.0, init=False)  # when its client has heard of it last
 
     def __attrs_post_init__(self) -> None:
         self._stored = 0 if self._store is not None else math.inf
 
     # What the session calls to send.
 
-    def put(self, data: bytes) -> int | None:
-        """Queue a message. Never waits.
+    def put(self, data: bytes, *, is_answer: bool = False) -> int | None:
+        """Send or queue a message. Never waits.
+
+        Args:
+            data: The message.
+            is_answer: Whether it is an answer, with which the stream may end.
 
         Returns:
             Its number; `None` if it was dropped because the stream has ended.
@@ -159,17 +222,51 @@ class EventStream:
         self.last = number = self.last + 1
         self._queue[number] = data
         self._count(len(data))
+        if number not in self._queue:
+            return None  # there was no room for it
         if self._is_optional and not self._has_reader:
             while self._queued_bytes > self._max_bytes and len(self._queue) > 1:
                 self._drop_first()
+        if is_answer:
+            self._answered = number
+        if is_answer or self._idle is None or not self._send_now(self._idle, number, data):
+            self._change()
         if self._is_kept and self._store is not None:
             self._to_be_stored(self)
-        self._changed.unpark_all()
         return number
 
-    def withdraw(self, number: int) -> None:
-        """Remove an event that no connection was sent yet."""
+    def _send_now(self, idle: StreamWriter, number: int, data: bytes) -> bool:
+        """Send a message to the connection that waits for it. Returns whether that has taken all of it."""
+        if number != self.position + 1:
+            return False
+        self.offered = max(self.offered, number)
+        try:
+            if idle.send_nowait(self._encoded(number, data)):
+                self._had(number)
+                self._heard_at = trio.current_time()
+                return True
+        except HttpRefused as refused:
+            idle.cut(refused)
+        self._idle = None
+        return False
+
+    def _change(self) -> None:
+        """Let all look again that wait."""
+        self._waiting.unpark_all()
+        self._changed.unpark_all()
+
+    def withdraw(self, number: int) -> bool:
+        """Remove an event, unless a connection may have been sent it. Returns whether it is removed."""
+        if number <= self.offered:
+            return False
         self._count(-len(self._queue.pop(number, b"")))
+        if self._is_kept and self._store is not None:
+            self._withdrawn = withdrawn = self._withdrawn or {}
+            withdrawn[number] = None
+            if len(withdrawn) > MAX_WITHDRAWN:
+                del withdrawn[next(iter(withdrawn))]
+        self._changed.unpark_all()
+        return True
 
     def drop_unread(self) -> None:
         """Drop what is queued, if the stream is optional and has no reader."""
@@ -193,7 +290,7 @@ class EventStream:
     def end(self) -> None:
         """End the stream: no more events follow."""
         self.is_ended = True
-        self._changed.unpark_all()
+        self._change()
 
     def release(self, retry_after: float | None = None) -> None:
         """Close its connection, if its client can reconnect for the rest.
@@ -205,14 +302,17 @@ class EventStream:
             if retry_after is not None:
                 self._retry_ms = round(retry_after * 1000)
             self._is_released = True
-            self._changed.unpark_all()
+            self._change()
 
     def abandon(self) -> None:
-        """Drop what is queued and what follows: the client has gone before it knew how to reconnect."""
+        """Drop what is queued and what follows.
+
+        The client has gone before it knew how to reconnect, or there is no room for what it does not read.
+        """
         self._is_abandoned = True
         self._queue.clear()
         self._count(-self._queued_bytes)
-        self._changed.unpark_all()
+        self._change()
 
     @property
     def has_room(self) -> bool:
@@ -238,22 +338,23 @@ class EventStream:
 
     def unstored(self) -> list[StoredEvent]:
         """Return the events that are not stored yet."""
-        return self._queued_after(self._stored)
+        events: list[StoredEvent] = []
+        for number in reversed(self._queue):  # looks at none that is stored
+            if number <= self._stored:
+                break
+            events.append((number, self._queue[number]))
+        events.reverse()
+        return events
 
     def mark_stored(self, number: int) -> None:
         """Note that every event up to this number is in the store, or never will be."""
         self._stored = max(self._stored, number)
         self._trim()
 
-    def _queued_after(self, number: float) -> list[StoredEvent]:
-        """Return what is queued after a number. Looks at no event before it."""
-        events: list[StoredEvent] = []
-        for of in reversed(self._queue):
-            if of <= number:
-                break
-            events.append((of, self._queue[of]))
-        events.reverse()
-        return events
+    def _had(self, number: int) -> None:
+        """Note that the connection was sent every event up to this number."""
+        self.position = number
+        self._trim()
 
     def _trim(self) -> None:
         """Remove what all readers have had. Without a connection that is the store, if there is one."""
@@ -296,10 +397,11 @@ class EventStream:
             events = await self._store.read(self._session, self.number, self.last, READ_AT_ONCE)
         return is_known
 
-    async def deliver(self, call: HttpCall, after: int, *, prime: bool, first: Sequence[bytes] = ()) -> None:
+    async def deliver(self, call: HttpCall, after: int, *, prime: bool, first: Sequence[bytes] = ()) -> bool:
         """Send events until the stream ends, or is released, or a newer connection takes it over.
 
-        Cancelled when the connection breaks, it leaves the rest to the next one.
+        Cancelled when the connection breaks, it leaves the rest to the next one. Returns whether the answer to
+        the request is complete.
 
         Args:
             call: The request whose answer has begun as a stream.
@@ -313,43 +415,71 @@ class EventStream:
             self._is_kept = True
             if self._queue and self._store is not None:
                 self._to_be_stored(self)
-        self._changed.unpark_all()  # the connection that had it before
+        self._idle = None
+        self._change()  # the connection that had it before
         writer = StreamWriter(call)  # what is queued is lent to the session
         try:
             head = [*first]
             if prime and self._store is not None:
                 # 2025-11-25: "an event ID and an empty data field in order to prime the client to reconnect".
                 head.append(encode_sse_event(b"", id=f"{self.number}-{after}", retry=self._retry_ms))
-            await call.send(b"".join(head) or KEEP_ALIVE)
-            await self._deliver(call, writer, me)
+            if (after + 1) not in self._queue:  # otherwise it is sent with the next event
+                await writer.send(b"".join(head))
+                head.clear()
+            return await self._deliver(call, writer, me, b"".join(head))
         except HttpRefused as refused:
             writer.cut(refused)
+            return False
         finally:
             if self._connection is me:
-                self._connection = None
+                self._connection = self._idle = None
                 self._trim()
 
-    async def _deliver(self, call: HttpCall, writer: StreamWriter, me: object) -> None:
+    async def _deliver(self, call: HttpCall, writer: StreamWriter, me: object, head: bytes) -> bool:
         while self._connection is me:
             if self.is_ended:
                 call.on_answer()
-            if self.position < self.last and (events := await self._next()):
-                await writer.send(b"".join([self._encoded(number, data) for number, data in events]))
+            if writer.has_rest:
+                await writer.send_rest()
+                if self._connection is me:
+                    self._had(self.position + 1)
+            elif self.position < self.last and (events := await self._next()):
+                number = events[-1][0]
+                is_last = self.is_ended and number == self.last == self._answered
+                self.offered = max(self.offered, number)
+                withdrawn = self._withdrawn or ()
+                piece = head + b"".join([self._encoded(*event) for event in events if event[0] not in withdrawn])
+                events, head = (), b""  # what this task refers to while it waits cannot give way
+                if piece:
+                    await writer.send(piece, is_last=is_last)
                 # What a broken connection did not take will be asked for again, by its number.
                 if self._connection is me:
-                    self.position = events[-1][0]
-                    self._trim()
+                    self._had(number)
+                if is_last:
+                    return True
             elif self.is_ended:
-                return
+                return False
             elif self._is_released:
                 self._is_released = False  # the next connection may stay
-                await call.send(encode_sse_event(None, retry=self._retry_ms))
-                return
-            else:
-                with trio.move_on_after(self._keep_alive) as silence:
-                    await self._changed.park()
-                if silence.cancelled_caught:
-                    await writer.send(b"")
+                await writer.send(encode_sse_event(None, retry=self._retry_ms))
+                return False
+            elif not await self._changes(writer, sends_now=call.sends_now):
+                await writer.send(b"")
+        return False
+
+    async def _changes(self, writer: StreamWriter, *, sends_now: bool) -> bool:
+        """Wait until its task has something to do. Returns false after `keep_alive` seconds of silence."""
+        self._heard_at = now = trio.current_time()
+        if sends_now:
+            self._idle = writer
+        while (until := self._heard_at + self._keep_alive) > now:
+            with trio.move_on_at(until):
+                await self._waiting.park()
+                break
+            now = trio.current_time()
+        if self._idle is writer:
+            self._idle = None
+        return until > now
 
     async def _next(self) -> Sequence[StoredEvent]:
         """Return the events that follow, from the store or the queue."""
@@ -361,7 +491,14 @@ class EventStream:
                 if events:
                     return events
             self.position = begins - 1  # what was dropped for want of room
-        return self._queued_after(self.position)
+        events, size = list[StoredEvent](), 0
+        for number in range(self.position + 1, self.last + 1):
+            if (data := self._queue.get(number)) is not None:
+                size += len(data)
+                if events and size > PIECE:
+                    break
+                events.append((number, data))
+        return events
 
     def _encoded(self, number: int, data: bytes) -> bytes:
         id = None if self._store is None else f"{self.number}-{number}"
@@ -381,17 +518,23 @@ class EventWriter:
     def __init__(self, store: EventStore, session: str, on_stored: Callable[[EventStream], object]) -> None:
         self._store = store
         self._session = session
+        self._keep = store.keep if isinstance(store, MemoryEventStore) else None
         self._on_stored = on_stored
         self._unstored: OrderedDict[EventStream, None] = OrderedDict()
         self._is_running = False
 
     def soon(self, stream: EventStream, background: Background) -> None:
-        """Store what is queued in a stream. Never waits.
+        """Store what is queued in a stream: at once, where that never waits. Never waits.
 
         Args:
             stream: The stream.
             background: Where the task runs; what is not stored when that ends is lost.
         """
+        if self._keep is not None:
+            if events := stream.unstored():
+                self._keep(self._session, stream.number, events)
+                self._note_stored(stream, events)
+            return
         self._unstored[stream] = None
         if not self._is_running:
             self._is_running = True
@@ -408,10 +551,13 @@ class EventWriter:
                     await self._store.append(self._session, stream.number, events)
                 except Exception:
                     _log.exception("the event store failed; events of %.8s… are lost", self._session)
-                stream.mark_stored(events[-1][0])
-                self._on_stored(stream)
+                self._note_stored(stream, events)
         finally:
             self._is_running = False
+
+    def _note_stored(self, stream: EventStream, events: Sequence[StoredEvent]) -> None:
+        stream.mark_stored(events[-1][0])
+        self._on_stored(stream)
 
     async def forget(self, seconds: float) -> None:
         """Let the store drop everything of the session, within so many seconds."""

@@ -9,6 +9,7 @@ Spec: RFC 6455, section 4.2; 2026-07-28, basic/transports, "Custom Transports".
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, final
@@ -18,14 +19,14 @@ import trio
 
 from .._channel import Origin
 from .._core._account import Loan, Overdrawn, Pool
-from .._core._frames import GOING_AWAY, TOO_BIG, TRY_AGAIN_LATER, FrameRefused
+from .._core._frames import GOING_AWAY, POLICY_VIOLATION, TOO_BIG, TRY_AGAIN_LATER, FrameRefused
 from .._core._http_rules import HttpRefused, HttpServerSettings
 from .._errors import SERVER_BUSY, McpError, RequestError
 from .._limits import Limits
 from .._logs import Log
 from .._server._lifetimes import Shutdown, open_background
 from .._server._parking import Service
-from .._server._server import Servable
+from .._server._server import Hosted
 from .._trio import LightParkingLot, call_in_run
 from ._call import SMALL, STEP, HttpCall, RequestLoans, RequestSlot
 from ._session_channel import SessionLoans, session_places, too_many
@@ -37,9 +38,14 @@ _log: Final = Log("trio_mcp.websocket")
 
 GOODBYE: Final = FrameRefused(GOING_AWAY, "the server stops")
 
+EXPIRED: Final = "what this session was authorized by has expired"
+REFUSED: Final = "what this session was authorized by is not accepted any more"
+
 
 class WebSocketCall(HttpCall):
     """A request that asks to become a WebSocket. Hosts implement it."""
+
+    is_websocket = True
 
     @abc.abstractmethod
     def check_handshake(self) -> None:
@@ -91,7 +97,7 @@ class WebSocketSessions:
         settings: How many sessions there may be, and when clients are asked for a sign of life.
     """
 
-    _server: Servable[Any]
+    _server: Hosted
     _service: Service[Any]
     _settings: HttpServerSettings
     _shutdown: Shutdown = attrs.field(factory=Shutdown, init=False)
@@ -140,14 +146,18 @@ class WebSocketSessions:
                 open_background(f"the session with {channel.description}") as background,
             ):
                 session.begin()
-                await self._server.serve_beside(
-                    background,
-                    self._service,
-                    channel,
-                    self._shutdown,
-                    holder=call.key,
-                    keep=session.loans.keep_subscriptions,
-                )
+                try:
+                    await self._server.serve_beside(
+                        background,
+                        self._service,
+                        channel,
+                        self._shutdown,
+                        holder=call.key,
+                        keep=session.loans.keep_subscriptions,
+                    )
+                finally:
+                    if trio.current_time() >= call.valid_until:
+                        channel.lose(EXPIRED if math.isfinite(call.valid_until) else REFUSED, POLICY_VIOLATION)
         except McpError as error:
             _log.info("no WebSocket: %s", error)
 
@@ -173,6 +183,7 @@ class _SessionOrigin:
         principal: Who has sent it.
         holder: In whose name the server keeps what outlives it.
         headers: The header fields of the handshake.
+        client: The address of who has sent it.
     """
 
     __slots__ = ("_answers", "_kept", "_served", "_session", "headers", "holder", "principal")
@@ -185,6 +196,10 @@ class _SessionOrigin:
         self._served = served  # the loan of the message, which lasts as long
         self._answers: Loan | None = None
         self._kept = 0
+
+    @property
+    def client(self) -> str | None:
+        return self._session.call.client
 
     def keep_answer(self, size: int) -> None:
         """Count an answer until it is written. A message with many requests has many.
@@ -199,7 +214,7 @@ class _SessionOrigin:
             if self._answers is not None:
                 self._answers.change(amount)
             elif amount:
-                self._answers = session.pool.lend(self.holder, "answers", amount, session.give_way)
+                self._answers = session.lend_for_answers(self.holder, amount)
         except Overdrawn as problem:
             what = f"an answer of {size} bytes"
             raise RequestError(SERVER_BUSY, f"there is no room for {what}: {problem}") from None
@@ -228,6 +243,7 @@ class _Session:
         self.channel: WebSocketEnd | None = None
         self.token: Final = trio.lowlevel.current_trio_token()
         self._max_decoded_bytes = max_decoded_bytes
+        self._answers: set[Loan] = set()
         self._origins = 0
         self._is_over = False
 
@@ -239,6 +255,22 @@ class _Session:
         """Give everything back."""
         self._is_over = True
         self.loans.give_back()
+        # What was not written may be referred to by what is left of the connection, until Python collects that.
+        for loan in self._answers:
+            loan.give_back()
+        self._answers.clear()
+
+    def lend_for_answers(self, holder: str, amount: int) -> Loan | None:
+        """Borrow for answers, as long as there is somebody who could read them.
+
+        Raises:
+            Overdrawn: There is no room for them.
+        """
+        if self._is_over:
+            return None
+        loan = self.pool.lend(holder, "answers", amount, self.give_way)
+        self._answers.add(loan)
+        return loan
 
     def origin_of(self, data: bytes) -> Origin:
         """Return the origin of a message, and borrow for a large one as long as anything refers to it.
@@ -261,6 +293,7 @@ class _Session:
     def note_done(self, answers: Loan | None) -> None:
         """One message is not referred to any more, and nothing is kept for it."""
         if answers is not None:
+            self._answers.discard(answers)
             answers.give_back()
         self._origins -= 1
         if not (self._origins or self._is_over):

@@ -10,26 +10,28 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, final
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias, final
 
 import attrs
 import trio
 
-from .._auth._resource_server import ResourceServer
+from .._audit import SERVED
+from .._auth._verifiers import ResourceServer
 from .._channel import Origin
 from .._core._frames import POLICY_VIOLATION, SUBPROTOCOL, check_subprotocol
 from .._core._http1 import HeaderField, Headers
 from .._core._http_rules import HttpServerSettings
-from .._endpoint._call import Authenticate, HttpCall
+from .._endpoint._call import SMALL, Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._endpoint._websockets import GOODBYE, WebSocketCall
 from .._errors import ConnectionLost
-from .._limits import Limits
+from .._limits import Limits, check_given
 from .._logs import Log
-from .._oauth._certificates import ClientCertificate
+from .._oauth._principal import ClientCertificate
 from .._server._server import Servable
-from .._trio import open_hidden_nursery
+from .._trio import check_thread, check_trio_runs, noticing_waits, open_hidden_nursery
 from ._requests import CLOSE, RequestBody
 
 if TYPE_CHECKING:  # an application without WebSockets does not load the library for them
@@ -43,6 +45,22 @@ AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 
 
+class DirectSender(Protocol):
+    """Sends pieces of an answer without ASGI's messages; see `HttpCall`."""
+
+    def send_nowait(self, data: bytes, /) -> bool:
+        """Send as much as the connection takes now."""
+        ...
+
+    async def send_rest(self) -> None:
+        """Send the rest of it."""
+        ...
+
+    def hold(self, data: bytes, /) -> None:
+        """Send the last piece together with the end of the answer, which follows."""
+        ...
+
+
 class AsgiCall(HttpCall):
     """One request of an ASGI server.
 
@@ -52,6 +70,7 @@ class AsgiCall(HttpCall):
         settings: What its body may cost.
         headers: Its header fields, if they were parsed already.
         ask_for_body: Called when the body is wanted and nothing of it was received.
+        receive: Waits for the messages of the request; `None` if its host brings them (`take`).
 
     Attributes:
         body: Its body, as far as it has come.
@@ -71,6 +90,7 @@ class AsgiCall(HttpCall):
         *,
         headers: Headers | None = None,
         ask_for_body: Callable[[], Awaitable[object]] | None = None,
+        receive: AsgiReceive | None = None,
     ) -> None:
         client = scope.get("client")
         scheme = str(scope.get("scheme", "http"))
@@ -83,6 +103,7 @@ class AsgiCall(HttpCall):
             client=None if client is None else str(client[0]),
             scheme=_SCHEMES.get(scheme, scheme),
             root=root,
+            target=scope.get("raw_path") or b"",
         )
         self._send = send
         self.on_cut: Callable[[], object] | None = None
@@ -92,6 +113,15 @@ class AsgiCall(HttpCall):
         self._is_one_one = scope.get("http_version") in ("1.0", "1.1")
         self.body: Final = RequestBody(settings, _declared(self.headers.get("content-length")), self.closing)
         self._ask_for_body = ask_for_body
+        self._receive = receive
+        self._is_fetching = False
+        self._is_whole = False  # the answer, which is being sent
+        self._directly: DirectSender | None = None
+
+    def send_through(self, sender: DirectSender) -> None:
+        """Send pieces of the body through this from now on, once the answer has begun."""
+        self._directly = sender
+        self.sends_now = True
 
     def take(self, message: AsgiMessage) -> None:
         """Take a message of the request: a piece of its body, or its disconnect."""
@@ -108,11 +138,33 @@ class AsgiCall(HttpCall):
             await self.body.wait_asked()
             self.take(await receive())
 
+    def pump_when_waiting(self, nursery: trio.Nursery) -> Callable[[], object]:
+        """Return what is to be called before each wait of the task that serves the request.
+
+        Most requests wait for their body alone, and for their answer to be sent. For these no task is needed that
+        notices that the client has gone.
+        """
+
+        def notice() -> None:
+            if self._receive is not None and not (self._is_fetching or self._is_whole):
+                receive, self._receive = self._receive, None
+                nursery.start_soon(self.pump, receive, name=f"receiving {self.method} {self.path}")
+
+        return notice
+
+    async def _fetch(self) -> None:
+        assert self._receive is not None
+        self._is_fetching = True
+        try:
+            self.take(await self._receive())
+        finally:
+            self._is_fetching = False
+
     async def read_body(self) -> bytes:
-        self.body.check_length()
         if self._ask_for_body is not None and not (self.body.is_complete or self.body.has_begun):
+            self.body.check_length()
             await self._ask_for_body()
-        return await self.body.read(self.loans)
+        return await self.body.read(self.loans, None if self._receive is None else self._fetch)
 
     @property
     def certificate(self) -> ClientCertificate | None:
@@ -127,14 +179,35 @@ class AsgiCall(HttpCall):
         head = {"type": f"{self.kind}.start", "status": status, "headers": list(headers)}
         await self.send_unless_gone(head)
 
+    async def send_whole(self, status: int, headers: Sequence[HeaderField], body: bytes) -> None:
+        self._is_whole = True
+        await super().send_whole(status, headers, body)
+
     async def send(self, data: bytes) -> None:
+        if self.left is not None:
+            data = self.within(data)
         await self.send_unless_gone({"type": f"{self.kind}.body", "body": data, "more_body": True})
+
+    def send_nowait(self, data: bytes) -> bool:
+        assert self._directly is not None
+        if self.left is not None:
+            data = self.within(data)
+        return not self._is_open or self.is_gone or self._directly.send_nowait(data)
+
+    async def send_rest(self) -> None:
+        assert self._directly is not None
+        await self._directly.send_rest()
 
     async def finish(self, data: bytes = b"") -> None:
         if self.is_gone:
             self._rest = data
         else:
             self._is_open = False
+            if self.left is not None:
+                data = self.within(data, is_last=True)
+            if self._directly is not None and 0 < len(data) <= SMALL:
+                self._directly.hold(data)
+                data = b""
         await self.send_unless_gone({"type": f"{self.kind}.body", "body": data, "more_body": False})
 
     def cut(self) -> None:
@@ -270,14 +343,14 @@ class AsgiWebSocketCall(AsgiCall, WebSocketCall):
         del settings
         description = "the client" if self.client is None else f"the client at {self.client}"
         self._channel = AsgiWebSocketChannel(
-            self.send_unless_gone, limits, description, GOODBYE, origin_of, on_kept
+            limits, description, GOODBYE, origin_of, on_kept, send=self.send_unless_gone
         )
         return self._channel
 
     @asynccontextmanager
     async def open_channel(self) -> AsyncGenerator[None]:
         assert self._channel is not None
-        self.is_started = True
+        self.note_started()
         headers = list(self.answer_headers)
         accept = {"type": "websocket.accept", "subprotocol": SUBPROTOCOL, "headers": headers}
         if not await self.send_unless_gone(accept):
@@ -287,6 +360,10 @@ class AsgiWebSocketCall(AsgiCall, WebSocketCall):
         finally:
             with trio.CancelScope(shield=True):  # bounded by `Limits.goodbye_timeout`
                 await self._channel.aclose()
+
+
+_CUT: Final = "the answer had to make room for others"
+_ANSWERED: Final = "the request is answered"
 
 
 @final
@@ -319,6 +396,18 @@ class McpASGI:
     _auth: ResourceServer | None = attrs.field(default=None, alias="auth", kw_only=True)
     _event_store: EventStore | None = attrs.field(default=None, alias="event_store", kw_only=True)
     _endpoint: Endpoint | None = attrs.field(default=None, init=False)
+    _name: str | None = attrs.field(default=None, init=False)
+    _thread: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        given = {
+            "server": self._server,
+            "settings": self._settings,
+            "authenticate": self._authenticate,
+            "auth": self._auth,
+            "event_store": self._event_store,
+        }
+        check_given(open_endpoint, given)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -330,6 +419,7 @@ class McpASGI:
         Raises:
             RuntimeError: It runs already.
         """
+        check_trio_runs("McpASGI, for example on Hypercorn with --worker-class trio,")
         if self._endpoint is not None:
             raise RuntimeError("McpASGI runs already")
         async with open_endpoint(
@@ -339,7 +429,7 @@ class McpASGI:
             auth=self._auth,
             event_store=self._event_store,
         ) as endpoint:
-            self._endpoint = endpoint
+            self._endpoint, self._name, self._thread = endpoint, SERVED.get(), get_ident()
             try:
                 yield
                 await endpoint.drain()
@@ -360,6 +450,7 @@ class McpASGI:
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer one request, or run with the server that hosts this."""
         kind = scope["type"]
+        SERVED.set(self._name)
         if kind == "lifespan":
             await self._lifespan(receive, send)
         elif kind not in ("http", "websocket"):
@@ -367,22 +458,32 @@ class McpASGI:
         elif self._endpoint is None:
             raise RuntimeError("McpASGI does not run: its host has no lifespan; enter McpASGI.running() there")
         elif kind == "http":
-            await self._serve(self._endpoint, AsgiCall(scope, send, self._endpoint.settings), receive)
+            check_thread(self._thread, "McpASGI", "app")
+            await trio.lowlevel.checkpoint_if_cancelled()  # what follows may have nothing to wait for
+            call = AsgiCall(scope, send, self._endpoint.settings, receive=receive)
+            async with open_hidden_nursery() as nursery:
+                call.on_cut = partial(nursery.cancel_scope.cancel, reason=_CUT)
+                await noticing_waits(self._endpoint.handle(call), call.pump_when_waiting(nursery))
+                await call.end()
+                nursery.cancel_scope.cancel(reason=_ANSWERED)
         elif (await receive())["type"] != "websocket.connect":
             pass  # its client has left
         elif self._endpoint.serves_websockets:
-            await self._serve(self._endpoint, AsgiWebSocketCall(scope, send, self._endpoint.settings), receive)
+            await self._serve_websocket(self._endpoint, scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
 
     @staticmethod
-    async def _serve(endpoint: Endpoint, call: AsgiCall, receive: AsgiReceive) -> None:
+    async def _serve_websocket(
+        endpoint: Endpoint, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend
+    ) -> None:
+        call = AsgiWebSocketCall(scope, send, endpoint.settings)
         async with open_hidden_nursery() as nursery:
-            call.on_cut = partial(nursery.cancel_scope.cancel, reason="the answer had to make room for others")
+            call.on_cut = partial(nursery.cancel_scope.cancel, reason=_CUT)
             nursery.start_soon(call.pump, receive, name=f"receiving {call.method} {call.path}")
             await endpoint.handle(call)
             await call.end()
-            nursery.cancel_scope.cancel(reason="the request is answered")
+            nursery.cancel_scope.cancel(reason=_ANSWERED)
 
     async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final, final
 
+import attrs
 import trio
 
 from .._bindings._websocket import WebSocketEnd
-from .._channel import Origin, Outgoing
+from .._channel import Outgoing
 from .._core._frames import INVALID_DATA, NO_STATUS, TOO_BIG, UNSUPPORTED_DATA, FrameRefused
-from .._limits import Limits
 from .._trio import LightParkingLot
 
 MAX_REASON: Final = 123
@@ -24,32 +24,19 @@ MAX_REASON: Final = 123
 
 
 @final
+@attrs.define(eq=False, repr=False, kw_only=True)
 class AsgiWebSocketChannel(WebSocketEnd):
     """The channel over a WebSocket of an ASGI server.
 
     Args:
         send: Takes ASGI messages; returns whether the client is there.
-        limits: As for `WebSocketEnd`.
-        description: As for `WebSocketEnd`.
-        goodbye: As for `WebSocketEnd`.
-        origin_of: As for `WebSocketEnd`.
-        on_kept: As for `WebSocketEnd`.
+        Others: As for `WebSocketEnd`.
     """
 
-    def __init__(
-        self,
-        send: Callable[[MutableMapping[str, Any]], Awaitable[bool]],
-        limits: Limits,
-        description: str,
-        goodbye: FrameRefused,
-        origin_of: Callable[[bytes], Origin | None],
-        on_kept: Callable[[int], object],
-    ) -> None:
-        super().__init__(limits, description, goodbye, origin_of, on_kept)
-        self._send = send
-        self._sending = trio.Lock()
-        self._room = LightParkingLot()
-        self._over = trio.Event()  # nothing more is received
+    _send: Callable[[MutableMapping[str, Any]], Awaitable[bool]] = attrs.field(alias="send")
+    _sending: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    _room: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _over: trio.Event = attrs.field(factory=trio.Event, init=False)  # nothing more is received
 
     # Receiving. The task that owns the host's `receive` calls these.
 

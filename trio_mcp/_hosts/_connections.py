@@ -11,32 +11,37 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from itertools import islice
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar, TypeVarTuple, final
+from typing import Any, Final, Generic, TypeAlias, TypeVar, TypeVarTuple, final
 
 import attrs
 import trio
 
+from .._audit import audit
 from .._core._account import holder_of
+from .._core._http1 import ReadFields
 from .._core._http_rules import HttpRefused, HttpServerSettings, ProxyRules
 from .._endpoint._call import Turnstile
 from .._endpoint._endpoint import Endpoint
 from .._logs import Log
-from .._trio import LightParkingLot, open_hidden_nursery
+from .._trio import InlineTask, LightParkingLot, open_hidden_nursery
 from ._requests import (
     READ_AHEAD,
+    WHOLE,
     BodyReader,
     ConnectionIO,
     HostedSocket,
     RequestBody,
     RequestBuffer,
     RequestHead,
+    ServedConnection,
     body_reader,
-    encode_refusal,
+    read_head,
+    refusal_of,
 )
 from ._upgrades import UpgradeCall, is_upgrade
 
@@ -58,7 +63,11 @@ MAX_LOOKED_AT: Final = 1_000
 """How many addresses, and how many connections, are looked at to find one that rests. All others are assumed to
 work."""
 
+_NAME: Final = "an HTTP connection"
+"""The name of its tasks."""
+
 _T = TypeVar("_T", bound=Hashable)
+_IO = TypeVar("_IO", bound=HostedSocket)
 
 
 @final
@@ -107,9 +116,7 @@ class ConnectionLimits(Generic[_T]):
     """
 
     def __init__(self, limit: int, address_limit: int, cut: Callable[[_T], None]) -> None:
-        self._limit = limit
-        self._address_limit = address_limit
-        self._cut = cut
+        self._limit, self._address_limit, self._cut = limit, address_limit, cut
         self._parties: dict[Hashable, _Party[_T]] = {}
         self._ranks: dict[int, dict[_Party[_T], None]] = {}  # by how many places they have taken
         self._party_of: dict[_T, _Party[_T]] = {}  # of all connections whose tasks have not left
@@ -137,15 +144,9 @@ class ConnectionLimits(Generic[_T]):
             address: The address of its client; `None` if that does not tell clients apart.
         """
         key: Hashable = (None, connection) if address is None else address
-        party = self._parties.get(key)
-        if party is None:
-            party = _Party[_T](key)
-        if address is not None and party.weight >= self._address_limit:
-            self._warn("max_connections_per_address", self._address_limit)
-            own = next(iter(party.resting), None)
-            if own is None:
-                return False
-            self._end(own)
+        party = self._parties.get(key) or _Party[_T](key)
+        if address is not None and not self._makes_room(party):
+            return False
         is_full = self._placed + len(self._leaving) >= self._limit
         if is_full or self._waiting:
             if is_full:
@@ -160,6 +161,16 @@ class ConnectionLimits(Generic[_T]):
         if connection not in self._waiting:
             self._place(connection, party)
         return True
+
+    def _makes_room(self, party: _Party[_T]) -> bool:
+        """Whether a party may have one more; if it has as many as it may, one of its own that rests is ended."""
+        if party.weight < self._address_limit:
+            return True
+        self._warn("max_connections_per_address", self._address_limit)
+        own = next(iter(party.resting), None)
+        if own is not None:
+            self._end(own)
+        return own is not None
 
     def _place(self, connection: _T, party: _Party[_T]) -> None:
         self._rank(party, 1, connection)
@@ -195,12 +206,8 @@ class ConnectionLimits(Generic[_T]):
         if before.key == holder:
             return True
         party = self._parties.get(holder) or _Party[_T](holder)
-        if party.weight >= self._address_limit:
-            self._warn("max_connections_per_address", self._address_limit)
-            own = next(iter(party.resting), None)
-            if own is None:
-                return False
-            self._end(own)
+        if not self._makes_room(party):
+            return False
         self._rank(before, -1, connection)
         self._parties[holder] = self._party_of[connection] = party
         self._rank(party, 1, connection)
@@ -225,12 +232,10 @@ class ConnectionLimits(Generic[_T]):
         That is at once, unless `MAX_WAITING` connections wait and no address has more than one: then none would
         give way, and the next one may as well wait in the system's queue.
         """
-        while len(self._waiting) >= MAX_WAITING and not self._has_crowd:
+        while len(self._waiting) >= MAX_WAITING and max(self._ranks, default=0) <= 1:
+            if any(self._party_of[each].weight > 1 for each in self._waiting):
+                return
             await self._changed.park()
-
-    @property
-    def _has_crowd(self) -> bool:
-        return max(self._ranks, default=0) > 1 or any(self._party_of[each].weight > 1 for each in self._waiting)
 
     def _drop_heavier(self, newcomer: _Party[_T]) -> bool:
         """Drop a connection that waits, of the address with most, unless that is the newcomer's."""
@@ -302,11 +307,10 @@ class ConnectionLimits(Generic[_T]):
 
     def _end(self, connection: _T) -> None:
         """Cut a connection. It no longer counts for its address, but keeps its place until its task leaves."""
-        has_place = connection not in self._waiting
+        if connection not in self._waiting:
+            self._leaving.add(connection)
         self._forget(connection)
         self._cut_ones.add(connection)
-        if has_place:
-            self._leaving.add(connection)
         self._cut(connection)
         self._changed.unpark_all()
 
@@ -360,10 +364,9 @@ class ConnectionLimits(Generic[_T]):
             is_patient: Whether only one that rests may have to.
         """
         victim = self._who_gives_way(0, trio.current_time(), is_patient=is_patient)
-        if victim is None:
-            return False
-        self._end(victim)
-        return True
+        if victim is not None:
+            self._end(victim)
+        return victim is not None
 
     def must_give_way(self, connection: _T) -> bool:
         """Whether a connection is to end although the next request has come over it already.
@@ -371,10 +374,9 @@ class ConnectionLimits(Generic[_T]):
         A connection whose client sends requests ahead never rests. When all places are taken, it must not keep
         its place from others, if its address has most of the places, or as many as it may have.
         """
-        party = self._party_of[connection]
-        most = min(self._address_limit, self._limit // 2 + 1)
-        is_known = isinstance(party.key, str)
-        return is_known and self._placed + len(self._leaving) >= self._limit and len(party.placed) >= most
+        party, most = self._party_of[connection], min(self._address_limit, self._limit // 2 + 1)
+        is_full = self._placed + len(self._leaving) >= self._limit
+        return is_full and isinstance(party.key, str) and len(party.placed) >= most
 
     def _warn(self, setting: str, limit: int) -> None:
         if setting not in self._warned_of:
@@ -408,8 +410,7 @@ class ConnectionLimits(Generic[_T]):
             (self._waiting, idle_timeout),
         ):
             while (first := next(iter(since_of), None)) is not None:
-                ends = since_of[first] + timeout
-                if ends > trio.current_time():
+                if (ends := since_of[first] + timeout) > trio.current_time():
                     due = min(due, ends)
                     break
                 self._end(first)
@@ -431,38 +432,128 @@ class ConnectionLimits(Generic[_T]):
             self._cut(connection)
 
 
+OpenConnection: TypeAlias = Callable[[_IO, ConnectionLimits[_IO]], ServedConnection]
+
+
+@final
+@attrs.define(eq=False)
+class Connections(Generic[_IO]):
+    """All connections of one server.
+
+    Args:
+        open_connection: Makes one.
+        limits: How many there may be.
+        proxies: Which addresses are those of proxies, so that they do not tell clients apart.
+        turnstiles: Where reading and writing wait for their turn.
+        task_name: The name of the task of each.
+
+    Attributes:
+        limits: Limits how many there are.
+        task_name: The name of the task of each.
+    """
+
+    _open_connection: OpenConnection[_IO]
+    limits: ConnectionLimits[_IO]
+    _proxies: ProxyRules
+    _turnstiles: tuple[Turnstile, Turnstile]
+    task_name: str = _NAME
+    _connections: set[ServedConnection] = attrs.field(factory=set[ServedConnection], init=False)
+    _is_draining: bool = attrs.field(default=False, init=False)
+
+    def enter(self, io: _IO) -> bool:
+        """Admit a connection; `serve` then waits for its place. Returns false if it must be closed."""
+        holder = None if io.client is None or self._proxies.trusts(io.client) else holder_of(io.client)
+        io.share(*self._turnstiles, f"connection {id(io)}" if holder is None else holder)
+        return self.limits.enter(io, holder)
+
+    async def serve(self, io: _IO) -> None:
+        """Serve a connection until it ends. What fails on it ends no other."""
+        connection: ServedConnection | None = None
+        try:
+            if await self.limits.wait_place(io):
+                await io.wait_to_read()
+                connection = self._open_connection(io, self.limits)
+                connection.is_draining = self._is_draining
+                self._connections.add(connection)
+                await io.start()
+                await connection.serve()
+        except trio.BrokenResourceError as error:  # the TLS handshake failed
+            audit("connection", str(error.__cause__ or error), transport="tls", client=io.client)
+        except Exception:
+            # The boundary of one connection.
+            _log.exception("a connection failed")
+        finally:
+            if connection is not None:
+                self._connections.discard(connection)
+            self.limits.leave(io)
+            io.cut()
+
+    async def wait_empty(self) -> None:
+        """Wait until all have left, which end by themselves."""
+        for turnstile in self._turnstiles:
+            turnstile.open()
+        await self.limits.wait_empty()
+
+    def end_with_answers(self) -> None:
+        """Have each connection end with its next answer."""
+        self._is_draining = True
+        for connection in self._connections:
+            connection.is_draining = True
+
+    async def finish(self) -> None:
+        """End connections that rest, and wait until the others have answered their requests."""
+        self.end_with_answers()
+        self.limits.cut_resting()
+        await self.wait_empty()
+
+
 @attrs.define(eq=False)
 class HostConnection(abc.ABC):
-    """One connection. It reads here; subclasses parse the fields of heads, answer requests and send.
+    """One connection. It reads here; subclasses answer requests and send.
 
     A task reads as long as the connection lasts, so that a client that goes is noticed at once. One request is
-    served at a time, in its own task. What follows it is kept, up to `READ_AHEAD` bytes, until it is answered:
+    served at a time. What follows it is kept, up to `READ_AHEAD` bytes, until it is answered:
 
-        no request: receive ──> append to the buffer ──> a whole head? ──> `_begin` starts the request's task
+        no request: receive ──> append to the buffer ──> a whole head? ──> `_begin` begins the request
         a request whose body is incomplete: receive ──> `_hand_over` ──> what follows the body goes to the buffer
         a request whose body is complete: receive ──> append to the buffer; wait for its answer once that is full
         a request for a WebSocket: nothing more is read here; the WebSocket has the bytes from then on
 
     After bytes that are not a valid request (`_is_irregular`) everything received is dropped.
 
+    Most requests are answered without waiting for anything. So the task that has read one serves it on the spot
+    (`InlineTask`), which saves a task, and a turn of the event loop: a fifth of a small request. One that waits
+    keeps that task, and another one reads on: the task of the connection if that rests, else a new one, which
+    ends when it has served a request that waited. Kept true: one task reads at a time (`_lead`), or none once
+    reading is over; `stop_reading` cancels nothing but its waiting, so a request that this task serves goes on.
+
     Args:
         io: Its bytes.
         limits: Notified when it rests and when it works.
         settings: What it may cost.
         endpoint: Answers its requests.
+        read_fields: Parses the fields of heads.
 
     Attributes:
         io: Its bytes.
         is_draining: Whether the request that is being served is the last one.
+        has_stopped: Whether nothing more is to be read.
     """
 
     io: Final[ConnectionIO]
     _limits: ConnectionLimits[ConnectionIO]
     _settings: HttpServerSettings
     _endpoint: Endpoint
+    _read_fields: ReadFields
     is_draining: bool = attrs.field(default=False, init=False)
     _nursery: trio.Nursery = attrs.field(init=False)  # set by `serve`
-    _reading: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    has_stopped: bool = attrs.field(default=False, init=False)
+    _waiting: trio.CancelScope | None = attrs.field(default=None, init=False)  # of the task that waits to read
+    _rests: bool = attrs.field(default=False, init=False)  # whether the task of the connection does
+    _woken: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)  # where it rests
+    _is_over: bool = attrs.field(default=False, init=False)  # whether reading is
+    _serves_itself: bool = attrs.field(default=False, init=False)  # whether the caller of `begin` serves
+    _begun: Coroutine[Any, Any, object] | None = attrs.field(default=None, init=False)  # the request, then
     _variables: Context = attrs.field(factory=copy_context, init=False)
     _buffer: RequestBuffer = attrs.field(init=False)
     _is_irregular: bool = attrs.field(default=False, init=False)
@@ -479,15 +570,11 @@ class HostConnection(abc.ABC):
     async def serve(self) -> None:
         """Serve it until it ends."""
         try:
-            async with open_hidden_nursery() as nursery:
-                self._nursery = nursery
-                with self._reading:
-                    await self._read()
-                if self._upgrade is None:
-                    await self._end()
-                else:
-                    await self._serve_upgrade(self._upgrade)
+            async with open_hidden_nursery() as self._nursery:
+                await self._read(rests=True)
         finally:
+            if self._begun is not None:  # what has read it has failed
+                self._begun.close()
             self.io.cut()
 
     @final
@@ -498,10 +585,79 @@ class HostConnection(abc.ABC):
         """
         self._variables.run(lambda: self._nursery.start_soon(async_fn, *args, name="an HTTP request"))
 
+    @final
+    def begin(self, async_fn: Callable[[*_Args], Coroutine[Any, Any, object]], *args: *_Args) -> None:
+        """Begin a request: in the task that reads it, once its body is handed over, or in a task of its own."""
+        if self._serves_itself:
+            self._begun = async_fn(*args)
+        else:
+            self.start(async_fn, *args)
+
     # Reading.
 
-    async def _read(self) -> None:
-        """Read, and start requests in the nursery, until the client closes or `stop_reading` is called."""
+    async def _read(self, *, rests: bool) -> None:
+        """Read and serve; end the connection when reading is over.
+
+        Args:
+            rests: Whether to rest while another task reads; if not, this ends then.
+        """
+        if await self._lead(rests=rests):
+            try:
+                if self._upgrade is None:
+                    await self._end()
+                else:
+                    await self._upgrade.serve(self._endpoint, self.start)
+            finally:
+                self._is_over = True
+                self._woken.unpark_all()
+
+    async def _lead(self, *, rests: bool) -> bool:
+        """Read and serve. Returns whether this task has found that reading is over."""
+        task = trio.lowlevel.current_task()
+        with trio.CancelScope() as scope:
+            while not self.has_stopped:
+                self._waiting = scope
+                data = await self._receive()
+                self._waiting = None
+                if not data:
+                    break
+                if not (self._is_irregular or self.has_stopped):  # received before reading could be stopped
+                    self._serves_itself = True
+                    await self._take(data)
+                    self._serves_itself = False
+                del data  # it may be large, and a request may wait for long
+                if self._body_reader is None and (self._buffer or self._is_irregular):
+                    self._limits.begin(self.io)
+                if self._begun is not None:
+                    request = InlineTask(self._begun, self._variables.copy())
+                    self._begun = None
+                    waits = not request.begin(task)
+                    if waits:
+                        self._let_another_read()
+                        await request.go_on(task)
+                    del request  # a connection that rests keeps nothing of its last request
+                    if waits and not await self._rest_until_woken(rests=rests):
+                        return False
+        self._waiting, self.has_stopped = None, True  # nothing that was sent ahead is begun any more
+        return True
+
+    async def _rest_until_woken(self, *, rests: bool) -> bool:
+        """Rest while another task reads. Returns whether this one is to read now."""
+        if rests and not self._is_over:
+            self._rests = True
+            await self._woken.park()
+            self._rests = False
+        return rests and not self._is_over
+
+    def _let_another_read(self) -> None:
+        """Let another task read: this one stays with a request that waits."""
+        if self._rests:
+            self._woken.unpark_all()
+        else:
+            self._variables.run(lambda: self._nursery.start_soon(partial(self._read, rests=False), name=_NAME))
+
+    async def _receive(self) -> bytes:
+        """Wait for the next bytes for which there is room; none once the client has closed."""
         while True:
             size, reader, body = READ_AHEAD, self._body_reader, self._body
             if reader is not None and body is not None:
@@ -511,23 +667,16 @@ class HostConnection(abc.ABC):
                 elif self._buffer.is_full:
                     await self._has_room.park()
                     continue
-            data = await self.io.receive(size)
-            if not data:
-                return
-            if not (self._is_irregular or self.has_stopped):  # received before reading could be stopped
-                await self._take(data)
-            if self._body_reader is None:
-                self._limits.begin(self.io)
+            return await self.io.receive(size)
 
     async def _take(self, data: bytes) -> None:
         """Take what was received, as far as it can be used now; the rest goes to the buffer."""
         reader = self._body_reader
         if reader is None:
-            self._buffer.add(data)
             try:
-                if (lines := self._buffer.take_head()) is None:
+                if (lines := self._buffer.take_head(data)) is None:
                     return
-                head = self._read_head(lines)
+                head = read_head(lines, self._read_fields)
             except HttpRefused as refused:
                 self._is_irregular = True
                 self.start(self.refuse, refused)
@@ -538,12 +687,15 @@ class HostConnection(abc.ABC):
                 self._limits.work(self.io)
                 self.stop_reading("the connection is to become a WebSocket")
                 return
-            self._body_reader = reader = body_reader(head.length)
+            data = b"" if head.length == 0 else self._buffer.take(head.length)
+            is_whole = len(data) == head.length
+            self._body_reader = reader = WHOLE if is_whole else body_reader(head.length)
             self._limits.work(self.io)
             self._body = await self._begin(head)
-            if reader.is_complete:
+            if is_whole:
+                if data:
+                    await self._hand_over(data, is_complete=True)
                 return
-            data = self._buffer.take(head.length)
         if not reader.is_complete:
             try:
                 piece = reader.feed(data)
@@ -554,14 +706,8 @@ class HostConnection(abc.ABC):
                 return
             await self._hand_over(piece, is_complete=reader.is_complete)
             data = reader.rest
-        self._buffer.add(data)
-
-    async def _serve_upgrade(self, call: UpgradeCall) -> None:
-        self.start(call.wire.watch, call.gone)
-        self.io.charge_session()
-        await self._endpoint.handle(call)
-        await call.wire.stop_watching()
-        await self.io.linger()  # after a refusal; a WebSocket has ended by itself
+        if data:
+            self._buffer.add(data)
 
     async def _take_next(self) -> None:
         """The request is answered: serve what its client has sent ahead."""
@@ -571,16 +717,8 @@ class HostConnection(abc.ABC):
         self._has_room.unpark_all()
 
     @abc.abstractmethod
-    def _read_head(self, data: bytes) -> RequestHead:
-        """Parse a head.
-
-        Raises:
-            HttpRefused: It is malformed, or not served.
-        """
-
-    @abc.abstractmethod
     async def _begin(self, head: RequestHead) -> RequestBody | None:
-        """Start the task of a request, and return what its body goes to. Waits for nothing."""
+        """Begin a request, and return what its body goes to. Waits for nothing."""
 
     @abc.abstractmethod
     async def _hand_over(self, piece: bytes, *, is_complete: bool) -> None:
@@ -596,6 +734,7 @@ class HostConnection(abc.ABC):
     def rest(self) -> None:
         """Note that the request is answered, so that the connection rests, or ends if it must."""
         self._limits.rest(self.io)
+        self._buffer.skip_empty_line()
         if self._buffer:
             self._limits.begin(self.io)
         if self.is_draining:
@@ -606,118 +745,13 @@ class HostConnection(abc.ABC):
     @final
     async def refuse(self, refused: HttpRefused) -> None:
         """Answer bytes that are not a valid request, and end the connection."""
-        _log.info("refused something from %s: %s", self.io.client, refused)
         with suppress(trio.BrokenResourceError):
-            await self.io.send(encode_refusal(refused))
+            await self.io.send(refusal_of(refused, self.io.client))
         self.stop_reading("what was received is not a valid request")
-
-    @property
-    def has_stopped(self) -> bool:
-        """Whether nothing more is to be read."""
-        return self._reading.cancel_called
 
     @final
     def stop_reading(self, reason: str) -> None:
         """Read no further."""
-        self._reading.cancel(reason=reason)
-
-
-class ServedConnection(Protocol):
-    """Serves one connection.
-
-    Attributes:
-        is_draining: Whether nothing new is to be served.
-    """
-
-    is_draining: bool
-
-    async def serve(self) -> None:
-        """Serve it until it ends."""
-        ...
-
-
-_IO = TypeVar("_IO", bound=HostedSocket)
-
-OpenConnection: TypeAlias = Callable[[_IO, ConnectionLimits[_IO]], ServedConnection]
-
-
-@final
-class Connections(Generic[_IO]):
-    """All connections of one server.
-
-    Args:
-        open_connection: Makes one.
-        limits: How many there may be.
-        proxies: Which addresses are those of proxies, so that they do not tell clients apart.
-        nursery: Where the turnstiles for reading and writing run.
-        task_name: The name of the task of each.
-
-    Attributes:
-        limits: Limits how many there are.
-        task_name: The name of the task of each.
-    """
-
-    def __init__(
-        self,
-        open_connection: OpenConnection[_IO],
-        limits: ConnectionLimits[_IO],
-        proxies: ProxyRules,
-        nursery: trio.Nursery,
-        task_name: str = "an HTTP connection",
-    ) -> None:
-        self.task_name: Final = task_name
-        self.limits: Final = limits
-        self._open_connection = open_connection
-        self._proxies = proxies
-        self._reading = Turnstile(nursery)
-        self._writing = Turnstile(nursery)
-        self._connections: set[ServedConnection] = set()
-        self._is_draining = False
-
-    def enter(self, io: _IO) -> bool:
-        """Admit a connection; `serve` then waits for its place. Returns false if it must be closed."""
-        is_known = io.client is not None and not self._proxies.trusts(io.client)
-        holder = holder_of(io.client) if is_known else None
-        io.share(self._reading, self._writing, f"connection {id(io)}" if holder is None else holder)
-        return self.limits.enter(io, holder)
-
-    async def serve(self, io: _IO) -> None:
-        """Serve a connection until it ends. What fails on it ends no other."""
-        try:
-            if await self.limits.wait_place(io):
-                await self._begin(io)
-        except trio.BrokenResourceError:
-            pass  # the TLS handshake failed
-        except Exception:
-            # The boundary of one connection.
-            _log.exception("a connection failed")
-        finally:
-            self.limits.leave(io)
-            io.cut()
-
-    async def _begin(self, io: _IO) -> None:
-        await io.wait_to_read()
-        connection = self._open_connection(io, self.limits)
-        connection.is_draining = self._is_draining
-        self._connections.add(connection)
-        try:
-            await io.start()
-            await connection.serve()
-        finally:
-            self._connections.discard(connection)
-
-    async def wait_empty(self) -> None:
-        """Wait until all have left, which end by themselves."""
-        self._reading.open()
-        self._writing.open()
-        await self.limits.wait_empty()
-
-    async def finish(self) -> None:
-        """End connections that rest, and wait until the others have answered their requests."""
-        self._reading.open()
-        self._writing.open()
-        self._is_draining = True
-        for connection in self._connections:
-            connection.is_draining = True
-        self.limits.cut_resting()
-        await self.limits.wait_empty()
+        self.has_stopped = True
+        if self._waiting is not None:
+            self._waiting.cancel(reason=reason)

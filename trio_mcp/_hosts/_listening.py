@@ -14,16 +14,19 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
+from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 import attrs
 import trio
 
+from .._audit import audit
 from .._core._http_rules import ProxyRules
+from .._endpoint._call import Turnstile
+from .._http._target import bracketed
 from .._limits import check_whole
 from .._logs import Log
-from .._server._lifetimes import Shutdown
-from .._server._parking import EndedBeforeStart
+from .._server._lifetimes import EndedBeforeStart, Shutdown
+from .._server._serve import CannotListen
 from .._trio import open_hidden_nursery, take_over
 from ._connections import MAX_WAITING, PATIENCE_SECONDS, ConnectionLimits, Connections, OpenConnection
 from ._requests import HostedSocket
@@ -37,6 +40,10 @@ _IO = TypeVar("_IO", bound=HostedSocket)
 
 BACKLOG: Final = 1_024
 """How many connections may wait in the system's queue to be accepted."""
+
+MOST_IN_A_TURN: Final = 64
+"""Connections that are accepted in one turn of the event loop. With one per turn, a client that fills the queue
+of the system would delay all others there, where its connections cannot give way."""
 
 PORT_ATTEMPTS: Final = 8
 """How often a port is tried that is to be free on all addresses of a name."""
@@ -107,12 +114,18 @@ class Listeners:
 
     Attributes:
         each: One for each address.
+        most_in_a_turn: How many connections are accepted in one turn of the event loop.
     """
 
     def __init__(
-        self, each: Sequence[trio.SocketListener], remove_file: Callable[[], None] | None = None
+        self,
+        each: Sequence[trio.SocketListener],
+        remove_file: Callable[[], None] | None = None,
+        *,
+        most_in_a_turn: int = MOST_IN_A_TURN,
     ) -> None:
         self.each: Final = tuple(each)
+        self.most_in_a_turn: Final = most_in_a_turn
         self._remove_file = remove_file
 
     def close(self) -> None:
@@ -142,14 +155,26 @@ async def open_listeners(
     Raises:
         OSError: One cannot be listened on.
     """
-    if unix_path is None:
-        listeners = Listeners(await _tcp_listeners(host, port))
-    else:
-        listeners = await _unix_listeners(Path(unix_path), unix_mode)
+    try:
+        if unix_path is None:
+            listeners = Listeners(await _tcp_listeners(host, port))
+        else:
+            listeners = await _unix_listeners(Path(unix_path), unix_mode)
+    except OSError as error:
+        where = f"{bracketed(host or '*')}:{port}" if unix_path is None else os.fspath(unix_path)
+        raise CannotListen(error, where, _remedy(error)) from error
     try:
         yield listeners
     finally:
         listeners.close()
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "; stop what listens there, or choose another port or path"
+    if error.errno == errno.EACCES:
+        return "; choose another, such as a port from 1024 on"
+    return ""
 
 
 async def _tcp_listeners(host: str | None, port: int) -> list[trio.SocketListener]:
@@ -191,10 +216,6 @@ ENETUNREACH: accept(2), "Error handling"), and the refusal of a firewall (EPERM)
 """
 
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-MOST_IN_A_TURN: Final = 64
-"""Connections that are accepted in one turn of the event loop. With one per turn, a client that fills the queue
-of the system would delay all others there, where its connections cannot give way."""
-
 PAUSE_SECONDS: Final = 0.1
 """How long accepting pauses, in seconds, when there is no room for another connection, or it always fails."""
 
@@ -205,18 +226,7 @@ WARNING_SECONDS: Final = 60.0
 """How long accepting may fail without another line in the log, in seconds."""
 
 
-MAX_PORT: Final = 65_535
 MAX_MODE: Final = 0o777
-
-
-def check_port(port: int) -> None:
-    """Check a port to listen on.
-
-    Raises:
-        TypeError: It is no whole number.
-        ValueError: There is no such port.
-    """
-    _check_range("port", port, MAX_PORT, str)
 
 
 def check_mode(name: str, mode: int) -> None:
@@ -226,12 +236,8 @@ def check_mode(name: str, mode: int) -> None:
         TypeError: It is no whole number.
         ValueError: It is no mode.
     """
-    _check_range(name, mode, MAX_MODE, oct)
-
-
-def _check_range(name: str, value: int, most: int, show: Callable[[int], str]) -> None:
-    if check_whole(name, value, at_least=0) > most:
-        raise ValueError(f"{name} must be {show(0)} to {show(most)}, not {show(value)}")
+    if check_whole(name, mode, at_least=0) > MAX_MODE:
+        raise ValueError(f"{name} must be {oct(0)} to {oct(MAX_MODE)}, not {oct(mode)}")
 
 
 @final
@@ -304,32 +310,24 @@ def _open_descriptors() -> int:
         return LEAST_RESERVE  # the system does not list them
 
 
-class ConnectionSettings(Protocol):
-    """How many connections a host may have, and how long they may rest. Durations are in seconds."""
+@final
+@attrs.frozen
+class ConnectionBounds:
+    """How many connections a host may have, and how long they may rest. Durations are in seconds.
 
-    @property
-    def max_connections(self) -> int:
-        """Connections at once."""
-        ...
+    Attributes:
+        max_connections: Connections at once.
+        max_connections_per_address: The same, of one address.
+        idle_timeout: How long one may rest.
+        head_timeout: How long one may rest once a part of something has arrived.
+        proxies: Which addresses are those of proxies, so that they do not tell clients apart.
+    """
 
-    @property
-    def max_connections_per_address(self) -> int:
-        """The same, of one address."""
-        ...
-
-    @property
-    def idle_timeout(self) -> float:
-        """How long one may rest."""
-        ...
-
-    @property
-    def head_timeout(self) -> float:
-        """How long one may rest once a part of something has arrived."""
-        ...
-
-    def proxy_rules(self) -> ProxyRules:
-        """Return which addresses are those of proxies, so that they do not tell clients apart."""
-        ...
+    max_connections: int
+    max_connections_per_address: int
+    idle_timeout: float
+    head_timeout: float
+    proxies: ProxyRules
 
 
 @final
@@ -339,7 +337,7 @@ class Hosting(Generic[_IO]):
 
     Attributes:
         open_connection: Makes what serves one.
-        settings: How many there may be, and what each may cost.
+        bounds: How many there may be, and how long they may rest.
         take: Called with each accepted socket, and its client's address if it has one.
         url_of: Returns the URL of a listener.
         finish: Lets what is served end, once no more connections are accepted. Bounded.
@@ -348,7 +346,7 @@ class Hosting(Generic[_IO]):
     """
 
     open_connection: OpenConnection[_IO]
-    settings: ConnectionSettings
+    bounds: ConnectionBounds
     take: Callable[[socket.socket, str | None], _IO]
     url_of: Callable[[trio.SocketListener], str]
     finish: Callable[[Connections[_IO]], Awaitable[object]]
@@ -358,22 +356,23 @@ class Hosting(Generic[_IO]):
 
 def _connections(hosting: Hosting[_IO], nursery: trio.Nursery) -> Connections[_IO]:
     """Return that there are none yet, with as many places as this process can have."""
-    settings = hosting.settings
-    most = most_connections(settings.max_connections)
-    if most < settings.max_connections:
+    bounds = hosting.bounds
+    most = most_connections(bounds.max_connections)
+    if most < bounds.max_connections:
         _log.log(
-            logging.INFO if most > settings.max_connections // 2 else logging.WARNING,
+            logging.INFO if most > bounds.max_connections // 2 else logging.WARNING,
             "this process can have %d connections, not %d (max_connections); raise RLIMIT_NOFILE",
             most,
-            settings.max_connections,
+            bounds.max_connections,
         )
-    limits = ConnectionLimits[_IO](most, settings.max_connections_per_address, lambda io: io.cut())
-    return Connections(hosting.open_connection, limits, settings.proxy_rules(), nursery, hosting.task_name)
+    limits = ConnectionLimits[_IO](most, bounds.max_connections_per_address, lambda io: io.cut())
+    turnstiles = Turnstile(nursery), Turnstile(nursery)
+    return Connections(hosting.open_connection, limits, bounds.proxies, turnstiles, hosting.task_name)
 
 
 async def serve_until_drain(
     running: AbstractAsyncContextManager[Hosting[_IO]],
-    address: tuple[str | None, int, str | os.PathLike[str] | None, int],
+    listening: AbstractAsyncContextManager[Listeners],
     shutdown: Shutdown,
     log: Log,
     on_serving: Callable[[tuple[str, ...]], object],
@@ -382,22 +381,23 @@ async def serve_until_drain(
 
     Args:
         running: Runs what is served, and says how.
-        address: Where to listen, as for `open_listeners`.
+        listening: Listens; see `open_listeners`.
         shutdown: Ends it.
         log: Gets the URLs.
         on_serving: Gets them when clients can connect.
     """
     try:
-        async with running as hosting, open_listeners(*address) as listeners:
+        async with running as hosting, listening as listeners:
             urls = tuple(map(hosting.url_of, listeners.each))
             async with open_hidden_nursery() as nursery:
                 connections = _connections(hosting, nursery)
-                settings, limits = hosting.settings, connections.limits
-                nursery.start_soon(limits.attend, settings.idle_timeout, settings.head_timeout)
+                bounds, limits = hosting.bounds, connections.limits
+                nursery.start_soon(limits.attend, bounds.idle_timeout, bounds.head_timeout)
                 try:
                     async with open_hidden_nursery() as accepting:
                         for listener in listeners.each:
-                            accepting.start_soon(_accept, listener, connections, hosting.take, nursery)
+                            most = listeners.most_in_a_turn
+                            accepting.start_soon(_accept, listener, most, connections, hosting.take, nursery)
                         shutdown.serving()
                         log.info("serving at %s", ", ".join(urls))
                         on_serving(urls)
@@ -415,6 +415,7 @@ async def serve_until_drain(
 
 async def _accept(
     listener: trio.SocketListener,
+    most: int,
     connections: Connections[_IO],
     take: Callable[[socket.socket, str | None], _IO],
     nursery: trio.Nursery,
@@ -423,16 +424,30 @@ async def _accept(
     while True:
         await connections.limits.wait_door()
         try:
-            found = await accept_waiting(listener, MOST_IN_A_TURN)
+            found = await accept_waiting(listener, most)
         except OSError as error:
             if error.errno in _BROKEN:
                 raise
             await failures.add(error)
             continue
         failures.end()
-        for connection, client in found:
-            io = take(connection, client)
-            if connections.enter(io):
-                nursery.start_soon(connections.serve, io, name=connections.task_name)
-            else:
-                io.cut()
+        _begin(found, connections, take, nursery)
+        found.clear()  # this loop waits long, and would keep the last connection alive
+
+
+def _begin(
+    found: Sequence[Accepted],
+    connections: Connections[_IO],
+    take: Callable[[socket.socket, str | None], _IO],
+    nursery: trio.Nursery,
+) -> None:
+    """Begin to serve connections that were accepted, as far as there may be so many."""
+    for connection, client in found:
+        io = take(connection, client)
+        if connections.enter(io):
+            nursery.start_soon(connections.serve, io, name=connections.task_name)
+        else:
+            limits = "max_connections, max_connections_per_address"
+            transport = getattr(io, "transport", "http")  # those of sockets have one
+            audit("connection", "too many connections", limit=limits, transport=transport, client=client)
+            io.cut()

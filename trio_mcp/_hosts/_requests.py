@@ -15,11 +15,11 @@ import abc
 import re
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import ClassVar, Final, TypeAlias, final
+from typing import ClassVar, Final, Protocol, TypeAlias, final
 
 import attrs
 import trio
@@ -27,17 +27,20 @@ import trio
 from .._codec._jsonrpc import encode_error
 from .._core._account import SMALL_LONG
 from .._core._http1 import ChunkedReader, HeaderField, Headers, ReadFields, check_lines, closes, framing_of
-from .._core._http_rules import HttpRefused, HttpServerSettings
+from .._core._http_rules import HttpRefused, HttpServerSettings, audit_http
 from .._endpoint._call import SECONDS_PER_BYTE, SMALL, RequestLoans, Turnstile, gave_way
 from .._errors import LocalProtocolError
-from .._oauth._certificates import ClientCertificate
-from .._trio import LightParkingLot, close, send_some
+from .._logs import Log
+from .._oauth._principal import ClientCertificate
+from .._trio import LightParkingLot, behind, close, send_some
 
 # The bytes of one connection, plain or over TLS, with a limit for clients that do not read.
 #
 # A plain socket is read and written without Trio's stream around it, which would cost a third of a small request:
 # what the system takes at once is sent without waiting.
 
+
+_log: Final = Log("trio_mcp.http")
 
 READ_BYTES: Final = 64 * 1024
 
@@ -58,6 +61,19 @@ SECONDS_PER_SESSION: Final = 2e-3
 LINGER_SECONDS: Final = 2.0
 """How long a client may go on sending after the last answer, in seconds. Closing the connection with bytes unread
 would make the client's system discard the answer."""
+
+
+class ServedConnection(Protocol):
+    """Serves one connection.
+
+    Attributes:
+        is_draining: Whether nothing new is to be served.
+    """
+
+    is_draining: bool
+
+    async def serve(self) -> None:
+        """Serve it until it ends."""
 
 
 @attrs.define(eq=False)
@@ -149,9 +165,11 @@ class ConnectionIO(HostedSocket):
 
     Attributes:
         scheme: ``http`` or ``https``.
+        sends_now: Whether `send_nowait` may be called.
     """
 
     scheme: ClassVar[str] = "http"
+    sends_now: ClassVar[bool] = False
     _send_timeout: float
 
     @property
@@ -164,14 +182,24 @@ class ConnectionIO(HostedSocket):
         """Return the next bytes, at most so many; none once the client has closed. Cancelled, none are lost."""
 
     @abc.abstractmethod
-    async def send(self, data: bytes) -> None:
-        """Send all of it. Does not checkpoint if it is its turn, and the system takes all of it at once.
+    async def send(self, *parts: bytes) -> None:
+        """Send all of them. Does not checkpoint if it is its turn, and the system takes all of it at once.
 
-        Cancelled, some of it may have been sent.
+        Small parts are joined: who calls this need not do so. Cancelled, some of it may have been sent.
 
         Raises:
             trio.BrokenResourceError: The client does not read, or is gone.
         """
+
+    def send_nowait(self, data: bytes) -> bool:
+        """Send as much as the system takes now, if it is its turn; the next `send` begins with the rest.
+
+        Returns whether all of it is sent. Only where `sends_now`.
+
+        Raises:
+            trio.BrokenResourceError: The client is gone.
+        """
+        raise NotImplementedError
 
     @abc.abstractmethod
     async def send_eof(self) -> None:
@@ -201,7 +229,9 @@ class SocketIO(ConnectionIO):
         socket: The socket, which does not block.
     """
 
+    sends_now = True
     _socket: socket.socket
+    _rest: memoryview | None = attrs.field(default=None, init=False)  # of what `send_nowait` has begun to send
 
     async def start(self) -> None:
         with suppress(OSError):  # a Unix socket, or one that was cut
@@ -216,7 +246,8 @@ class SocketIO(ConnectionIO):
             # Trio cannot wait for a socket that was closed meanwhile: it has no descriptor any more.
             while self._socket.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._socket)
-                await self.wait_to_read()
+                if self._reading is not None and self._reading.alone != self._holder:
+                    await self.wait_to_read()
                 try:
                     return self._socket.recv(most)
                 except BlockingIOError:
@@ -226,18 +257,46 @@ class SocketIO(ConnectionIO):
         await trio.lowlevel.checkpoint()
         return b""
 
-    async def send(self, data: bytes) -> None:
-        await self.wait_to_write(len(data))
-        sent = send_some(self._socket, data)
-        if sent < len(data):
-            with memoryview(data) as view:
-                while sent < len(data):
-                    await self._wait_room()
-                    sent += send_some(self._socket, view[sent : sent + STEP])
+    async def send(self, *parts: bytes) -> None:
+        size = sum(map(len, parts))
+        if size <= SMALL and len(parts) > 1:  # joining what is greater would make a second copy
+            parts = (b"".join(parts),)
+        if self._writing is not None and self._writing.alone != self._holder:
+            await self.wait_to_write(size)
+        if self._rest is not None:
+            try:
+                await self._send_rest(self._rest)
+            finally:
+                self._rest = None
+        sent = send_some(self._socket, *parts) if size else 0
+        if sent < size:
+            for part in behind(parts, sent):
+                await self._send_rest(part)
 
-    async def _wait_room(self) -> None:
+    def send_nowait(self, data: bytes) -> bool:
+        turns = self._writing
+        if turns is None or turns.alone == self._holder or turns.enter_nowait(self._holder):
+            sent = send_some(self._socket, data)
+            if sent == len(data):
+                return True
+            self._rest = memoryview(data)[sent:]
+        else:
+            self._rest = memoryview(data)
+        return False
+
+    async def _send_rest(self, rest: memoryview) -> None:
+        self._check_open()
+        sent = 0
+        while sent < len(rest):
+            await self._wait_room()
+            self._check_open()  # then the rest is released
+            sent += send_some(self._socket, rest[sent : sent + STEP])
+
+    def _check_open(self) -> None:
         if self._socket.fileno() < 0:
             raise trio.BrokenResourceError("the connection was cut")
+
+    async def _wait_room(self) -> None:
         with trio.move_on_after(self._send_timeout) as scope:
             try:
                 await trio.lowlevel.wait_writable(self._socket)
@@ -253,6 +312,8 @@ class SocketIO(ConnectionIO):
 
     def cut(self) -> None:
         close(self._socket)
+        if self._rest is not None:
+            self._rest.release()  # at once: the task that was to send it runs later
 
 
 @final
@@ -303,7 +364,8 @@ class TlsIO(ConnectionIO):
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, *parts: bytes) -> None:
+        data = parts[0] if len(parts) == 1 else b"".join(parts)  # each part would be a record of its own
         await self.wait_to_write(len(data))
         with memoryview(data) as view:
             for at in range(0, len(data), STEP):
@@ -325,7 +387,11 @@ class TlsIO(ConnectionIO):
 
 
 CLOSE: Final = (b"connection", b"close")
+CHUNKED: Final = (b"transfer-encoding", b"chunked")
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK: Final = b"0\r\n\r\n"
 
+_EMPTY_LINE: Final = b"\r\n"
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _STATUS_LINES: Final = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode("ascii")) for status in HTTPStatus
@@ -425,11 +491,12 @@ class RequestBuffer:
         max_head_bytes: How large a head may be.
     """
 
-    __slots__ = ("_buffer", "_limit", "_searched")
+    __slots__ = ("_buffer", "_has_skipped", "_limit", "_searched")
 
     def __init__(self, max_head_bytes: int) -> None:
         self._buffer = bytearray()
         self._limit = max_head_bytes
+        self._has_skipped = False  # the empty line before the next head
         self._searched = 0  # bytes known not to contain the end of a head
 
     def __len__(self) -> int:
@@ -450,23 +517,44 @@ class RequestBuffer:
         del self._buffer[:size]
         return data
 
-    def take_head(self) -> bytes | None:
-        """Remove and return the next head with the empty line at its end; `None` while it is incomplete.
+    def skip_empty_line(self) -> None:
+        """Remove one empty line before a head: old clients send it behind a body (RFC 9112, section 2.2)."""
+        if not self._has_skipped and self._buffer.startswith(_EMPTY_LINE):
+            del self._buffer[: len(_EMPTY_LINE)]
+            self._has_skipped, self._searched = True, 0
+
+    def take_head(self, data: bytes) -> bytes | None:
+        """Append what was received; remove and return the next head with the empty line at its end.
+
+        Returns `None` while it is incomplete.
 
         Raises:
             HttpRefused: It is too large (431), or does not begin like a request (400).
         """
         buffer = self._buffer
+        if (
+            not buffer
+            and 0 <= (end := data.find(_END_OF_HEAD)) <= self._limit - len(_END_OF_HEAD)
+            and not data.startswith(_EMPTY_LINE)
+        ):
+            end += len(_END_OF_HEAD)  # as mostly: with the head behind which nothing was left
+            if end < len(data):
+                buffer += data[end:]
+            self._has_skipped = False
+            return data[:end]
+        buffer += data
+        self.skip_empty_line()
         end = buffer.find(_END_OF_HEAD, max(0, self._searched - len(_END_OF_HEAD)))
         size = len(buffer) if end < 0 else end + len(_END_OF_HEAD)
         if size > self._limit:
             raise HttpRefused(431, f"a head of {size} bytes or more; max_head_bytes is {self._limit}")
         if end < 0:
             self._searched = size
-            if buffer and not 0x21 <= buffer[0] <= 0x7E:
+            begins_empty_line = not self._has_skipped and len(buffer) == 1 and buffer[0] == _EMPTY_LINE[0]
+            if buffer and not (0x21 <= buffer[0] <= 0x7E or begins_empty_line):
                 raise HttpRefused(400, "this is not an HTTP request")
             return None
-        self._searched = 0
+        self._has_skipped, self._searched = False, 0
         data = bytes(buffer[:size])
         del buffer[:size]
         return data
@@ -499,6 +587,9 @@ class LengthReader:
         self.rest = data[len(piece) :]
         return piece
 
+
+WHOLE: Final = LengthReader(0)
+"""The reader of every body that came together with its head: it is complete, and never fed."""
 
 BodyReader: TypeAlias = ChunkedReader | LengthReader
 
@@ -533,6 +624,7 @@ class RequestBody:
     _refusal: HttpRefused | None = attrs.field(default=None, init=False)
     _changed: LightParkingLot | None = attrs.field(default=None, init=False)
     _asked: LightParkingLot | None = attrs.field(default=None, init=False)
+    _fetching: trio.CancelScope | None = attrs.field(default=None, init=False)
 
     @property
     def has_begun(self) -> bool:
@@ -556,10 +648,14 @@ class RequestBody:
 
     @property
     def read_size(self) -> int:
-        """How many bytes to read next: hardly more than are left of it, so that little of the next is kept."""
+        """How many bytes to read next: hardly more than are left of it, so that little of the next is kept.
+
+        Of a large body several times as many as were received, so that there are few pieces. They take no memory
+        before they come, and are counted at once.
+        """
         if self._length is None or self.is_complete:
             return READ_AHEAD
-        return max(READ_AHEAD, min(READ_BYTES, self._length - self._size))
+        return max(READ_AHEAD, min(max(READ_BYTES, 4 * self._size), self._length - self._size))
 
     async def wait_asked(self) -> None:
         """Wait while `is_ahead`. Does not checkpoint if it is not."""
@@ -571,7 +667,7 @@ class RequestBody:
     def feed(self, data: bytes, *, is_complete: bool) -> None:
         """Append a piece. Nothing is kept of a body that is too large or has failed."""
         self._size += len(data)
-        if self.is_too_large or self._refusal is not None:
+        if self._size > self._settings.max_body_bytes or self._refusal is not None:
             self._parts.clear()
         elif self._parts and len(data) < _SMALL_PIECE:
             if not isinstance(last := self._parts[-1], bytearray):
@@ -614,6 +710,8 @@ class RequestBody:
     def _wake(self) -> None:
         if self._changed is not None:
             self._changed.unpark_all()
+        if self._fetching is not None:
+            self._fetching.cancel(reason="the body is not read any further")
 
     def check_length(self) -> None:
         """Check the declared length.
@@ -624,22 +722,37 @@ class RequestBody:
         if self._length is not None and self._length > self._settings.max_body_bytes:
             raise self._too_large(f"{self._length} bytes")
 
-    async def read(self, loans: RequestLoans) -> bytes:
+    async def read(self, loans: RequestLoans, fetch: Callable[[], Awaitable[object]] | None = None) -> bytes:
         """Wait for all of it; see `HttpCall.read_body`. Does not checkpoint if it is complete.
 
         Args:
             loans: The loans of the request, whose client is known by now.
+            fetch: Waits for the next piece, and feeds it; `None` if another task does.
+
+        Raises:
+            HttpRefused: As `HttpCall.read_body`.
         """
         self._loans = loans
+        if self.is_complete and self._size <= self._covered and self._refusal is None and len(self._parts) == 1:
+            part = self._parts[0]
+            if isinstance(part, bytes) and self._size <= self._settings.max_body_bytes:
+                self._parts = []
+                return part
+        self.check_length()
         if self._asked is not None:
             self._asked.unpark_all()
         if self._size > self._covered:
             self._cover()
         if self._must_wait:
-            self._changed = LightParkingLot()
-            with trio.move_on_after(self._settings.body_timeout):
+            with trio.move_on_after(self._settings.body_timeout) as scope:
+                if fetch is not None:
+                    self._fetching = scope
+                else:
+                    self._changed = LightParkingLot()
+                    fetch = self._changed.park
                 while self._must_wait:
-                    await self._changed.park()
+                    await fetch()
+            self._fetching = None
         if self.is_too_large:
             raise self._too_large(f"more than {self._settings.max_body_bytes} bytes")
         if self._refusal is not None:
@@ -659,8 +772,10 @@ class RequestBody:
         return HttpRefused(413, problem, self._closing)
 
 
-def encode_refusal(refused: HttpRefused) -> bytes:
-    """Return the answer to bytes that are not a valid request. The connection ends with it."""
+def refusal_of(refused: HttpRefused, client: str | None) -> bytes:
+    """Return the answer to bytes that are not a valid request, and log it. The connection ends with it."""
+    _log.info("refused something from %s: %s", client, refused)
+    audit_http(refused, None, None, client)
     body = encode_error(None, refused.error)
     fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), CLOSE]
     return encode_head(refused.status, fields) + body

@@ -12,36 +12,50 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any, Final, cast
 from urllib.parse import quote
 
 import attrs
 import trio
 
-from .._auth._resource_server import ResourceServer
+from .._auth._verifiers import ResourceServer
 from .._core._http_rules import HttpHost, HttpServerSettings
 from .._endpoint._call import Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
+from .._endpoint._groups import Group
 from .._endpoint._routes import Route, Routes
 from .._http._asgi import AsgiApplication, open_asgi_client
 from .._http._messages import HttpRequest
 from .._http._target import bracketed, parse_target
+from .._limits import check_given, check_port
 from .._logs import Log
 from .._server._lifetimes import Shutdown
 from .._server._serve import run_until_first
-from .._server._server import Servable
+from .._server._server import Servable, hosted
 from ._connections import Connections, OpenConnection
-from ._listening import Hosting, check_mode, check_port, serve_until_drain
+from ._listening import ConnectionBounds, Hosting, Listeners, check_mode, open_listeners, serve_until_drain
 from ._requests import ConnectionIO, SocketIO, TlsIO
 
 _log: Final = Log("trio_mcp.http")
 
-_OF_CONNECTION: Final = frozenset(
-    (b"host", b"content-length", b"transfer-encoding", b"connection", b"keep-alive")
-)
+_OF_CONNECTION: Final = frozenset((b"transfer-encoding", b"connection", b"keep-alive"))
+_OF_REQUEST: Final = _OF_CONNECTION | {b"host", b"content-length"}
 """Fields that belong to one connection, and are written anew for another."""
+
+
+RETIRE_SECONDS: Final = 1.0
+"""How long a process that others replace still serves its connections, each until its next answer, in seconds.
+A connection that is closed while its client sends loses the request."""
+
+
+async def _retire(connections: Connections[ConnectionIO]) -> None:
+    connections.end_with_answers()
+    with trio.move_on_after(RETIRE_SECONDS):
+        await connections.limits.wait_empty()
+    connections.limits.cut_resting()
 
 
 def _host(http: HttpHost, endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection[ConnectionIO]:
@@ -217,10 +231,20 @@ async def serve_endpoint(  # noqa: ASYNC128 - `serve_until_drain` calls started(
     routes: Routes | AsgiApplication | None,
     shutdown: Shutdown | None,
     only_websockets: bool,
+    listening: AbstractAsyncContextManager[Listeners] | None = None,
+    group: Group | None = None,
     task_status: trio.TaskStatus[tuple[str, ...]],
 ) -> None:
-    """Serve an endpoint until `shutdown`: over HTTP, or WebSockets and nothing else. See `serve_http`."""
-    check_port(port)
+    """Serve an endpoint until `shutdown`: over HTTP, or WebSockets and nothing else. See `serve_http`.
+
+    In a group of processes the sockets are given, and the group says who serves what.
+    """
+    name = "serve_websocket()" if only_websockets else "serve_http()"
+    limits = hosted(server, name).limits
+    if isinstance(host, int):
+        raise TypeError(f"host takes a name or an address, not {host!r}: write port={host!r}")
+    check_given(serve_endpoint, locals())
+    check_port(port, at_least=0)
     check_mode("unix_mode", unix_mode)
     shutdown = Shutdown() if shutdown is None else shutdown
     if ssl_context is not None:
@@ -242,26 +266,37 @@ async def serve_endpoint(  # noqa: ASYNC128 - `serve_until_drain` calls started(
                 only_websockets=only_websockets,
                 routes=_by_path(routes),
                 rest=rest,
+                group=group,
             ) as endpoint,
+            nullcontext() if group is None else group.serving(endpoint),
         ):
 
             async def finish(connections: Connections[ConnectionIO]) -> None:
+                if group is not None and group.is_retiring:
+                    await run_until_first(partial(_retire, connections), shutdown.wait_abort)
                 await run_until_first(endpoint.drain, shutdown.wait_abort)
-                with trio.move_on_after(server.limits.goodbye_timeout):
+                with trio.move_on_after(limits.goodbye_timeout):
                     await run_until_first(connections.finish, shutdown.wait_abort)
 
             yield Hosting(
                 _host(http, endpoint, settings),
-                settings,
+                ConnectionBounds(
+                    settings.max_connections,
+                    settings.max_connections_per_address,
+                    settings.idle_timeout,
+                    settings.head_timeout,
+                    settings.proxy_rules(),
+                ),
                 lambda connection, client: _wire_over(connection, client, settings, ssl_context),
-                lambda listener: _url_of(listener, protocol, ssl_context, settings.path),
+                lambda listener: url_of(listener, protocol, ssl_context, settings.path),
                 finish,
                 cuts_rest=True,
                 task_name="an HTTP connection",
             )
 
-    address = (host, port, unix_path, unix_mode)
-    await serve_until_drain(running(), address, shutdown, _log, task_status.started)
+    if listening is None:
+        listening = open_listeners(host, port, unix_path, unix_mode)
+    await serve_until_drain(running(), listening, shutdown, _log, task_status.started)
 
 
 def _by_path(routes: Routes | AsgiApplication | None) -> Routes | None:
@@ -277,10 +312,10 @@ async def _open_application(routes: Routes | AsgiApplication | None) -> AsyncGen
     async with open_asgi_client(routes) as application:
 
         async def answer(call: HttpCall) -> None:
-            path = quote(call.path, safe="/%:@!$&'()*+,;=~-._")
-            query = f"?{call.query}" if call.query else ""
-            target = parse_target(f"{call.scheme}://{call.headers.get('host') or 'localhost'}{path}{query}")
-            fields = [(name, value) for name, value in call.headers if name.lower() not in _OF_CONNECTION]
+            path = call.raw_path.decode("ascii") + (f"?{call.query}" if call.query else "")
+            server = parse_target(f"{call.scheme}://{call.headers.get('host') or 'localhost'}/")
+            target = attrs.evolve(server, path=path)
+            fields = [(name, value) for name, value in call.headers if name.lower() not in _OF_REQUEST]
             request = HttpRequest(method=call.method, target=target, headers=fields, body=await call.read_body())
             client = None if call.client is None else (call.client, 0)
             async with await application.send(request, client=client) as response:
@@ -306,7 +341,8 @@ def _wire_over(
     return TlsIO(client, settings.send_timeout, stream, settings.body_timeout)
 
 
-def _url_of(listener: trio.SocketListener, protocol: str, ssl_context: ssl.SSLContext | None, path: str) -> str:
+def url_of(listener: trio.SocketListener, protocol: str, ssl_context: ssl.SSLContext | None, path: str) -> str:
+    """Return the URL of the endpoint at a listener."""
     scheme = protocol if ssl_context is None else f"{protocol}s"
     address = listener.socket.getsockname()
     if isinstance(address, str):

@@ -26,7 +26,8 @@ from urllib.parse import quote
 import attrs
 import trio
 
-from .._bindings._stream import StreamChannel
+from .._audit import audit
+from .._bindings._stream import READS_AT_ONCE, StreamChannel, has_few_lines
 from .._channel import Incoming, Origin, Received, TooLarge
 from .._codec._json import cost_of_json
 from .._codec._jsonrpc import FRAGMENT_BYTES, id_of_fragment, is_response_fragment
@@ -35,15 +36,15 @@ from .._core._framing import OversizedLine
 from .._core._http_rules import ProxyRules
 from .._errors import SERVER_BUSY, ConnectionLost, RequestError
 from .._http._target import bracketed
-from .._limits import KIB, SocketServerSettings
+from .._limits import KIB, SocketServerSettings, check_given, check_port
 from .._logs import Log
-from .._server._lifetimes import Shutdown, open_background
-from .._server._parking import Lifetime, Service
-from .._server._server import Servable
-from .._trio import call_in_run
-from ._connections import ConnectionLimits, Connections, ServedConnection
-from ._listening import Hosting, check_mode, check_port, serve_until_drain
-from ._requests import HostedSocket
+from .._server._lifetimes import Lifetime, Shutdown, open_background
+from .._server._parking import Service
+from .._server._server import Hosted, Servable, hosted
+from .._trio import READ_BYTES, call_in_run, reader_of
+from ._connections import ConnectionLimits, Connections
+from ._listening import ConnectionBounds, Hosting, check_mode, open_listeners, serve_until_drain
+from ._requests import HostedSocket, ServedConnection
 
 _log: Final = Log("trio_mcp.sockets")
 
@@ -66,21 +67,6 @@ SECONDS_PER_DECODED_BYTE: Final = 1e-8
 _CREDENTIALS: Final = struct.Struct("3i")
 
 _connections: Final = count(1)
-
-
-@final
-@attrs.frozen
-class _ConnectionSettings:
-    """The settings as `Connections` takes them."""
-
-    max_connections: int
-    max_connections_per_address: int
-    idle_timeout: float
-    head_timeout: float
-
-    def proxy_rules(self) -> ProxyRules:
-        """Return that no address is a proxy's."""
-        return ProxyRules((), "x-forwarded")
 
 
 # The client of a connection.
@@ -150,6 +136,7 @@ class StreamSocket(HostedSocket):
         principal: Who its client is, if that is known.
         holder: In whose name something is kept for the client. Over TLS both may change in `start`.
         stream: The connection, over TLS if that is wanted.
+        transport: Its name: ``"tcp"``, ``"tls"`` or ``"unix"``.
     """
 
     def __init__(
@@ -167,6 +154,8 @@ class StreamSocket(HostedSocket):
             None if ssl_context is None else trio.SSLStream(self._transport, ssl_context, server_side=True)
         )
         self.stream: Final[trio.abc.Stream] = self._secured or self._transport
+        is_ip = connection.family in (socket.AF_INET, socket.AF_INET6)
+        self.transport: Final = "tls" if ssl_context is not None else "tcp" if is_ip else "unix"
 
     async def start(self) -> None:
         if self._secured is not None:
@@ -183,6 +172,18 @@ class StreamSocket(HostedSocket):
 
     def cut(self) -> None:
         self._transport.socket.close()
+
+
+def _audit(socket: StreamSocket, reason: str, limit: str | None) -> None:
+    """Write the audit record of a connection that is cut."""
+    audit(
+        "connection",
+        reason,
+        limit=limit,
+        transport=socket.transport,
+        client=socket.client,
+        principal=socket.principal,
+    )
 
 
 # What a connection keeps.
@@ -204,13 +205,15 @@ class LineOrigin:
     Attributes:
         principal: Who has sent them.
         holder: In whose name the server keeps what outlives them.
+        client: The address of who has sent them.
     """
 
-    __slots__ = ("_amount", "_channel", "holder", "principal")
+    __slots__ = ("_amount", "_channel", "client", "holder", "principal")
 
     def __init__(self, channel: ServedChannel, socket: StreamSocket, amount: int) -> None:
         self.principal = socket.principal
         self.holder = socket.holder
+        self.client = socket.client
         self._channel = channel
         self._amount = amount
 
@@ -259,20 +262,27 @@ class ServedChannel(StreamChannel):
         super().__init__(
             socket.stream, socket.stream, max_message_bytes=max_message_bytes, description=f"the client {who}"
         )
+        self.transport = socket.transport
         self._socket = socket
         self._limits = limits
         self._pool = pool
         self._send_timeout = send_timeout
         self._message_timeout = message_timeout
         self._awaited = 0.0  # for how long the rest of a line was, while requests were open
-        self._read_now, self._read = self._read, self._read_in_turn
+        self._behind: list[bytes] = []
+        self._read_now = reader_of(
+            socket.stream, reads_at_once=READS_AT_ONCE, reads_on=self._reads_on, ahead=self._behind
+        )
+        self._read = self._read_in_turn
         self._unturned: bytes | None = None  # what was read, and waits for its turn
+        self._unseen = 0  # bytes that are counted of what was read, and not looked at
         self._held = 0  # of the line whose end has not come
         self._origins = 0
         self._kept = 0
         self._lent = ALLOWANCE
         self._loan: Loan | None = None
         self._has_begun = False
+        self._has_given_way = False
         self._is_closed = False
         self.token: Final = trio.lowlevel.current_trio_token()
 
@@ -280,9 +290,29 @@ class ServedChannel(StreamChannel):
         """Read, and return it when it is the turn of this client. Cancelled, nothing is lost."""
         if self._unturned is None:
             self._unturned = await (self._read_rest() if self._held and self._origins else self._read_now())
+            self._count_unseen()
         await self._socket.wait_to_read()
+        if self._has_given_way:  # meanwhile, and what begins this line is gone
+            raise ConnectionLost(f"{self.description} has given way to others")
         data, self._unturned = self._unturned, None
+        self._count_unseen()
         return data
+
+    def _count_unseen(self) -> None:
+        """Count what was read and waits for its turn: that may be a megabyte of each of many clients.
+
+        Raises:
+            ConnectionLost: There is no room for it.
+        """
+        size, ahead = len(self._unturned or b""), sum(map(len, self._behind))
+        unseen = size + ahead if ahead or size > READ_BYTES else 0
+        if unseen != self._unseen:
+            more, self._unseen = unseen - self._unseen, unseen
+            self._count(more)
+
+    def _reads_on(self, data: bytes) -> bool:
+        """Whether a megabyte may be read behind these bytes."""
+        return self._pool.has_plenty and has_few_lines(data)
 
     async def _read_rest(self) -> bytes:
         """Read on in a line while a request is open. Only the time in which it is waited for counts.
@@ -297,6 +327,7 @@ class ServedChannel(StreamChannel):
             return data
         self._socket.cut()
         limit = f"{self._message_timeout:g} s (message_timeout)"
+        _audit(self._socket, f"it has not ended a message for {limit}", "message_timeout")
         raise ConnectionLost(f"{self.description} has not ended a message for {limit}")
 
     def _received(self, lines: Sequence[bytes | OversizedLine]) -> Sequence[Received]:
@@ -342,6 +373,7 @@ class ServedChannel(StreamChannel):
         head = line if isinstance(line, bytes) else line.head
         if not head.lstrip().startswith((b"{", b"[")):
             self._socket.cut()
+            _audit(self._socket, f"it has begun with what is no message: {head[:40]!r}", None)
             raise ConnectionLost(f"{self.description} has begun with what is no message: {head[:40]!r}")
         self._has_begun = True
 
@@ -352,20 +384,40 @@ class ServedChannel(StreamChannel):
             ConnectionLost: There is no room for it.
         """
         more = self._lines.held - self._held
-        if more > 0:
-            refusal = self.keep(more)
-            if refusal is not None:
-                self._socket.cut()
-                raise ConnectionLost(f"a message of {self.description} was not read on: {refusal.message}")
-        elif more:
-            self._give_back(-more)
+        if more:
+            self._count(more)
         self._held += more
+
+    def _count(self, more: int) -> None:
+        """Count so many more bytes of messages that are not complete, or fewer.
+
+        Raises:
+            ConnectionLost: There is no room for them.
+        """
+        if more < 0:
+            self._give_back(-more)
+        elif (refusal := self.keep(more)) is not None:
+            self._socket.cut()
+            self._drop_unread()
+            _audit(self._socket, refusal.message, "max_kept_bytes")
+            raise ConnectionLost(f"a message of {self.description} was not read on: {refusal.message}")
+
+    def _drop_unread(self) -> None:
+        self._lines.drop()
+        self._behind.clear()
+        if self._unturned is not None:
+            self._unturned = b""
 
     def _messages(self, lines: Sequence[bytes | OversizedLine], amount: int) -> list[Received]:
         """Return the messages in some lines, with their origin."""
         refusal = self.keep(amount)
         origin = LineOrigin(self, self._socket, 0 if refusal else amount)
         self._origins += 1
+        if refusal is None:
+            return [
+                Incoming(line, origin) if isinstance(line, bytes) else _message(line, origin, None)
+                for line in lines
+            ]
         return [_message(line, origin, refusal) for line in lines]
 
     def keep(self, amount: int) -> RequestError | None:
@@ -395,7 +447,11 @@ class ServedChannel(StreamChannel):
 
     def _give_way(self) -> None:
         _log.info("%s gives way to others: it keeps %d bytes", self.description, self._kept)
+        _audit(self._socket, f"it gives way to others: it keeps {self._kept} bytes", "max_kept_bytes")
         self._socket.cut()
+        # Its task may be one of many that wait for their turns: what is not counted must not stay until then.
+        self._has_given_way = True
+        self._drop_unread()
 
     def let_go(self, amount: int) -> None:
         """An origin is not referred to any more, and so many bytes are not kept."""
@@ -434,6 +490,7 @@ class ServedChannel(StreamChannel):
                 if scope.cancelled_caught:
                     self._socket.cut()
                     problem = f"has not read for {self._send_timeout:g} s (send_timeout)"
+                    _audit(self._socket, f"it {problem}", "send_timeout")
                     raise ConnectionLost(f"{self.description} {problem}")
 
     async def aclose(self) -> None:
@@ -458,6 +515,7 @@ def _message(line: bytes | OversizedLine, origin: Origin, refusal: RequestError 
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class SocketConnection:
     """One connection: a session of the server.
 
@@ -473,28 +531,22 @@ class SocketConnection:
         is_draining: Whether nothing new is to be served; `shutdown` says the same.
     """
 
-    def __init__(
-        self,
-        server: Servable[Any],
-        service: Service[Any],
-        settings: SocketServerSettings,
-        shutdown: Shutdown,
-        socket: StreamSocket,
-        limits: ConnectionLimits[StreamSocket],
-    ) -> None:
-        self.is_draining: bool = False
-        self._server = server
-        self._service = service
-        self._settings = settings
-        self._shutdown = shutdown
-        self._socket = socket
-        self._limits = limits
-        limits.begin(socket)
+    _server: Hosted
+    _service: Service[Any]
+    _settings: SocketServerSettings
+    _shutdown: Shutdown
+    _socket: StreamSocket
+    _limits: ConnectionLimits[StreamSocket]
+    is_draining: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._limits.begin(self._socket)
 
     async def serve(self) -> None:
         """Serve it until the client goes, or `shutdown` is drained."""
         server, socket = self._server, self._socket
         if socket.principal is not None and not self._limits.belong_to(socket, socket.holder):
+            _audit(socket, "too many connections", "max_connections_per_address")
             socket.cut()
             await trio.lowlevel.checkpoint()
             return
@@ -565,7 +617,9 @@ async def serve_tcp(  # noqa: ASYNC128 - `_serve` calls it
 
     Spec: 2026-07-28, basic/transports, "Custom Transports".
     """
-    check_port(port)
+    served = hosted(server, "serve_tcp()")
+    check_given(serve_tcp, locals())
+    check_port(port, at_least=0)
     if ssl_context is not None:
         ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)  # refuses what is for clients
 
@@ -573,7 +627,7 @@ async def serve_tcp(  # noqa: ASYNC128 - `_serve` calls it
         return StreamSocket(connection, client, None, ssl_context)
 
     scheme = "tcp" if ssl_context is None else "tls"
-    await _serve(server, (host, port, None, 0), take, scheme, settings, shutdown, task_status.started)
+    await _serve(served, (host, port, None, 0), take, scheme, settings, shutdown, task_status.started)
 
 
 async def serve_unix(  # noqa: ASYNC128 - `_serve` calls it
@@ -607,6 +661,8 @@ async def serve_unix(  # noqa: ASYNC128 - `_serve` calls it
 
     Spec: 2026-07-28, basic/transports, "Custom Transports".
     """
+    served = hosted(server, "serve_unix()")
+    check_given(serve_unix, locals())
     check_mode("mode", mode)
 
     def take(connection: socket.socket, client: str | None) -> StreamSocket:
@@ -614,11 +670,11 @@ async def serve_unix(  # noqa: ASYNC128 - `_serve` calls it
         principal, user = principal_of(connection)
         return StreamSocket(connection, user, principal, None)
 
-    await _serve(server, (None, 0, path, mode), take, "unix", settings, shutdown, task_status.started)
+    await _serve(served, (None, 0, path, mode), take, "unix", settings, shutdown, task_status.started)
 
 
 async def _serve(
-    server: Servable[Any],
+    server: Hosted,
     address: tuple[str | None, int, str | os.PathLike[str] | None, int],
     take: Callable[[socket.socket, str | None], StreamSocket],
     scheme: str,
@@ -629,11 +685,12 @@ async def _serve(
     settings = SocketServerSettings() if settings is None else settings
     shutdown = Shutdown() if shutdown is None else shutdown
     limits = server.limits
-    bounds = _ConnectionSettings(
+    bounds = ConnectionBounds(
         settings.max_connections,
         settings.max_connections_per_address,
         settings.idle_timeout,
         settings.message_timeout,
+        ProxyRules((), "x-forwarded"),  # no address is a proxy's
     )
 
     @asynccontextmanager
@@ -657,7 +714,7 @@ async def _serve(
                 task_name=f"a connection over {scheme}",
             )
 
-    await serve_until_drain(running(), address, shutdown, _log, on_serving)
+    await serve_until_drain(running(), open_listeners(*address), shutdown, _log, on_serving)
 
 
 def _url_of(scheme: str, listener: trio.SocketListener) -> str:

@@ -16,9 +16,10 @@ from .._channel import Origin
 from .._core._frames import check_handshake, wants_websocket
 from .._core._http1 import HeaderField
 from .._core._http_rules import HttpServerSettings
+from .._endpoint._endpoint import Endpoint
 from .._endpoint._websockets import GOODBYE, WebSocketCall
 from .._limits import Limits
-from .._oauth._certificates import ClientCertificate
+from .._oauth._principal import ClientCertificate
 from ._requests import CLOSE, READ_AHEAD, READ_BYTES, ConnectionIO, RequestHead, encode_head
 
 if TYPE_CHECKING:  # a server without WebSockets does not load the library for them
@@ -117,12 +118,21 @@ class UpgradeCall(WebSocketCall):
             query=query,
             client=io.client,
             scheme=io.scheme,
+            target=head.target,
         )
         self.wire: Final = UpgradedWire(io, ahead)
         self._io = io
         self._head = b""
         self._work = work
         self._rest = rest
+
+    async def serve(self, endpoint: Endpoint, start: Callable[..., None]) -> None:
+        """Let an endpoint serve it, with a task of the connection that watches it meanwhile."""
+        start(self.wire.watch, self.gone)
+        self._io.charge_session()
+        await endpoint.handle(self)
+        await self.wire.stop_watching()
+        await self._io.linger()  # after a refusal; a WebSocket has ended by itself
 
     # The WebSocket.
 
@@ -140,17 +150,17 @@ class UpgradeCall(WebSocketCall):
         from .._bindings._websocket import WebSocketChannel
 
         self._channel = WebSocketChannel(
-            self.wire,
             limits,
             "the client" if self.client is None else f"the client at {self.client}",
+            GOODBYE,
+            origin_of,
+            on_kept,
+            wire=self.wire,
             ping_interval=settings.keep_alive_interval,
             ping_timeout=settings.ping_timeout,
             patience=Patience(
                 (settings.handshake_timeout, "handshake_timeout"), (settings.body_timeout, "body_timeout")
             ),
-            goodbye=GOODBYE,
-            origin_of=origin_of,
-            on_kept=on_kept,
         )
         return self._channel
 
@@ -158,7 +168,7 @@ class UpgradeCall(WebSocketCall):
         from .._bindings._websocket import accept, open_websocket_channel
 
         async def connect(nursery: trio.Nursery, stream: GuardedStream) -> Any:
-            self.is_started = True
+            self.note_started()
             return await accept(nursery, stream, self._key, list(self.answer_headers))
 
         return open_websocket_channel(self._channel, connect)

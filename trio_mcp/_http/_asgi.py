@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
+from threading import get_ident
 from typing import Any, Final, TypeAlias, final
 from urllib.parse import unquote_to_bytes
 
@@ -17,7 +18,7 @@ import trio
 from .._core._http1 import Headers
 from .._errors import ConnectionLost
 from .._logs import Log
-from .._trio import open_hidden_nursery
+from .._trio import check_thread, check_trio_runs, open_hidden_nursery
 from ._messages import HttpRequest, HttpResponse
 
 _log: Final = Log("trio_mcp.http")
@@ -27,6 +28,8 @@ AsgiApplication: TypeAlias = Callable[
     [MutableMapping[str, Any], Callable[[], Awaitable[_Message]], Callable[[_Message], Awaitable[None]]],
     Awaitable[None],
 ]
+"""An ASGI application: called with the scope, ``receive`` and ``send``."""
+
 BODY_CHUNK: Final = 64 * 1024
 LIFESPAN_SECONDS: Final = 5.0
 """How long an application may take to start, and to shut down, in seconds."""
@@ -126,6 +129,7 @@ class AsgiClient:
     _app: AsgiApplication
     _nursery: trio.Nursery
     _state: MutableMapping[str, Any]
+    _thread: int = attrs.field(factory=get_ident, init=False)
 
     async def send(
         self, request: HttpRequest, *, urgent: bool = False, client: tuple[str, int] | None = ("127.0.0.1", 1)
@@ -140,6 +144,7 @@ class AsgiClient:
             client: From where it comes; `None` if it has no address.
         """
         del urgent  # there are no connections to wait for
+        check_thread(self._thread, "this application", "client.call_tool")
         served = _AsgiRequest(request, request.target.address)
         name = f"{request.method} {request.target.path.partition('?')[0]}"
         self._nursery.start_soon(self._run, request, served, client, name=name)  # noqa: ASYNC113 - waited for below
@@ -177,6 +182,9 @@ class AsgiClient:
             "state": dict(self._state),
         }
         try:
+            await (
+                trio.lowlevel.checkpoint_if_cancelled()
+            )  # the application is being cancelled, and may have ended
             await self._app(scope, served.receive, served.send)
         except Exception:
             # The boundary of one request, as in any server: an error costs this response and nothing else.
@@ -195,6 +203,7 @@ async def open_asgi_client(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
     Raises:
         RuntimeError: The application failed at its start, or took longer than 5 s.
     """
+    check_trio_runs("open_asgi_client()")
     async with open_hidden_nursery() as nursery:
         lifespan = _Lifespan()
         state: dict[str, Any] = {}

@@ -19,10 +19,11 @@ import trio
 
 from .._channel import AnswerClock
 from .._core._http1 import HeaderField, Headers
-from .._core._http_rules import error_in, parse_retry_after
+from .._core._http_rules import error_in, media_type_of, parse_retry_after
 from .._errors import AuthorizationRefused, ConnectionLost, HttpStatusError, McpError, RequestError
 from .._oauth._challenges import Challenge, our_challenge, parse_challenges
-from .._printable import printable
+from .._oauth._metadata import Place, address_in, is_loopback, place_of
+from .._printable import printable, secrets_in, without_secrets
 from ._messages import HttpRequest, HttpResponse, HttpTransport, ResponseHead
 from ._target import HttpSettings, HttpTarget, shown_url
 
@@ -99,6 +100,29 @@ class AuthResponse:
 
 
 @final
+@attrs.define(eq=False)
+class Reached:
+    """Where the connections to a server have gone, whatever its name stands for a moment later.
+
+    Attributes:
+        place: Where the farthest was; `None` if there was none. Through a proxy it may have been anywhere.
+    """
+
+    place: Place | None = None
+
+    def note(self, target: HttpTarget, address: str | None) -> None:
+        """Take note of a connection; see `OnConnected`."""
+        address = address or address_in(target.host)
+        place = Place.FAR if address is None else place_of(address)
+        self.place = place if self.place is None else max(self.place, place)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether one of them went to the internet, or may have."""
+        return self.place is Place.FAR
+
+
+@final
 @attrs.frozen
 class ProtectedServer:
     """The server that an `Auth` is opened for.
@@ -111,6 +135,18 @@ class ProtectedServer:
     _target: HttpTarget = attrs.field(repr=False)
     _settings: HttpSettings = attrs.field(repr=False)
     _transport: HttpTransport | None = attrs.field(default=None, repr=False)
+    _reached: Reached = attrs.field(factory=Reached, repr=False)
+
+    @property
+    def _place(self) -> Place:
+        """Where it is: no connection to it went farther."""
+        target = self._target
+        if target.socket_path is not None or self._transport is not None or is_loopback(target.host):
+            return Place.HERE
+        literal = address_in(target.host)
+        if literal is not None:
+            return place_of(literal)
+        return Place.FAR if self._reached.place is None else self._reached.place
 
 
 class Auth(abc.ABC):
@@ -177,6 +213,12 @@ class StaticToken(Auth):
     """
 
     def __init__(self, token: str, *, scheme: str = "Bearer") -> None:
+        if token[: len(scheme) + 1].lower() == f"{scheme} ".lower():
+            raise ValueError(
+                f"token must not begin with {scheme!r}: leave that out, for scheme= is sent before it"
+            )
+        if token != token.strip():
+            raise ValueError("token has a line break or blanks around it: write token.strip()")
         if not _TOKEN.fullmatch(token) or not _TOKEN.fullmatch(scheme):
             raise ValueError("token has characters that cannot be sent in a header field, or is empty")
         self._fields = MappingProxyType({"Authorization": f"{scheme} {token}"})
@@ -234,7 +276,7 @@ class AuthorizedTransport:
         target = request.target
         if target.address != self._address:
             return await self._transport.send(request, urgent=urgent)
-        asked = AuthRequest(request.method, target.shown, request.body, clocks=request.clocks)
+        asked = AuthRequest(request.method, target.documented_url, request.body, clocks=request.clocks)
         while True:
             sent = await headers_of(self._auth, asked)
             response = await self._transport.send(with_headers(request, sent), urgent=urgent)
@@ -259,9 +301,14 @@ def answer_of(status: int, values: FieldValues, sent: Mapping[str, str]) -> Auth
         sent: What the `Auth` had added to the request.
     """
     nonces = values("dpop-nonce")
-    challenges = parse_challenges(values("www-authenticate")) if status in REFUSALS else ()
+    challenges = _challenges(values, fields_of(sent)) if status in REFUSALS else ()
     headers = {"dpop-nonce": nonces[0]} if len(nonces) == 1 else {}
     return AuthResponse(status=status, challenges=challenges, sent=sent, headers=headers)
+
+
+def _challenges(values: FieldValues, sent: Sequence[HeaderField]) -> tuple[Challenge, ...]:
+    """Return the challenges of a refusal, which do not repeat what was sent in secret."""
+    return parse_challenges(without_secrets(list(values("www-authenticate")), secrets_in(sent), only_whole=True))
 
 
 async def headers_of(auth: Auth, request: AuthRequest) -> Mapping[str, str]:
@@ -313,20 +360,30 @@ def fields_of(fields: Mapping[str, str]) -> list[HeaderField]:
 
 
 def with_headers(request: HttpRequest, fields: Mapping[str, str]) -> HttpRequest:
-    """Return a request with further fields, which replace others of their names.
+    """Return a request with the fields of an `Auth`, which replace others of their names.
 
     Raises:
         ConnectionLost: They cannot be sent. The message does not show their values.
     """
-    if not fields:
-        return request
     added = fields_of(fields)
     names = {name.lower() for name, _ in added}
     others = [field for field in request.headers if field[0].lower() not in names]
-    return attrs.evolve(request, headers=(*others, *added))
+    return attrs.evolve(request, headers=(*others, *added), has_auth=True)
 
 
 # Errors.
+
+
+ELSEWHERE: Final = "is this the URL of its MCP endpoint? Often that ends in /mcp"
+"""What to ask who has connected to a server that knows no such path, or no such method there, or shows a page."""
+
+_BUSY: Final = frozenset({429, 502, 503, 504})
+"""Statuses whose pages say that it is the right place at a wrong time."""
+
+
+def type_sent(headers: Headers) -> str:
+    """Return the media type of a response's body, for a message."""
+    return printable(media_type_of(headers.get("content-type")) or "a body without a type", 80)
 
 
 def error_for(
@@ -336,10 +393,13 @@ def error_for(
     body: bytes,
     where: str,
     *,
-    authorized: bool,
+    fields: Sequence[HeaderField],
+    has_auth: bool,
     what: str = "answered",
 ) -> RequestError:
     """Return the error for an HTTP error: that of the protocol in its body, else one made of status and body.
+
+    What it quotes of the answer does not repeat what was sent in secret.
 
     Args:
         status: The HTTP status.
@@ -347,25 +407,60 @@ def error_for(
         headers: The fields of the response.
         body: Its body, or the beginning of it.
         where: The server, for the message.
-        authorized: Whether the request was authorized.
+        fields: The fields of the request.
+        has_auth: Whether an `Auth` was to authorize it.
         what: What the server did, for the message.
     """
     sent = error_in(body)
+    secrets = secrets_in(fields)
     retry_after = parse_retry_after(headers.get("retry-after"), time.time())
-    text = body.decode("utf-8", "replace").strip()[:EXCERPT]
-    challenges = parse_challenges(headers.get_all("www-authenticate")) if status in REFUSALS else ()
+    text = without_secrets(body.decode("utf-8", "replace").strip(), secrets)[:EXCERPT]
+    challenges = _challenges(headers.get_all, fields) if status in REFUSALS else ()
+    if sent is not None and secrets:
+        shown = error_without_secrets({"message": sent.message, "data": sent.data}, fields)
+        sent = RequestError(sent.code, shown["message"], shown["data"])
     if status == 401 or challenges:
-        refusal = _refusal(status, challenges, where, text, retry_after, authorized=authorized)
+        given = [value for name, value in fields if name.lower() == b"authorization"]
+        outcome = _outcome(status, given, has_auth=has_auth)
+        refusal = _refusal(status, challenges, where, text, retry_after, outcome, secrets)
+        refusal.was_authorized = bool(given)
         if sent is not None:
             refusal.code, refusal.message, refusal.data = sent.code, sent.message, sent.data
         return refusal
     if sent is not None:
         sent.status, sent.retry_after = status, retry_after
+        if status == 404 and sent.message.startswith("nothing is served at "):
+            sent.message = f"{where} {what} with HTTP status 404: {sent.message} ({ELSEWHERE})"
         return sent
     message = f"{where} {what} with HTTP status {status}{f' {reason}' if reason else ''}"
+    is_page = media_type_of(headers.get("content-type")) == "text/html" and status not in _BUSY
+    if is_page or status in (404, 405):
+        message += f" ({ELSEWHERE})"
     if (location := headers.get("location")) is not None and 300 <= status < 400:
         message += f", a redirect to {shown_url(location)!r} that is not followed"
-    return HttpStatusError(status, message, body=text, retry_after=retry_after)
+    if text:
+        message += f", {type_sent(headers)}"
+    return HttpStatusError(status, without_secrets(message, secrets), body=text, retry_after=retry_after)
+
+
+def error_without_secrets(error: Mapping[str, Any], sent: Sequence[HeaderField]) -> dict[str, Any]:
+    """Return an error of the protocol that does not repeat what was sent in secret.
+
+    Args:
+        error: Its members.
+        sent: The fields of the request, or of the handshake.
+    """
+    secrets = secrets_in(sent)
+    return {name: without_secrets(each, secrets, only_whole=name != "message") for name, each in error.items()}
+
+
+def _outcome(status: int, given: Sequence[bytes], *, has_auth: bool) -> str | None:
+    """Return what has become of the client's credentials; `None` if it has none."""
+    if not given:
+        return "auth= had no token to send" if has_auth else None
+    if b" " not in given[0].strip():
+        return "the field Authorization that was sent must begin with 'Bearer ', before the token"
+    return "the token that was sent is not accepted" if status == 401 else ""
 
 
 def _refusal(
@@ -374,20 +469,21 @@ def _refusal(
     where: str,
     body: str,
     retry_after: float | None,
-    *,
-    authorized: bool,
+    outcome: str | None,
+    secrets: Sequence[str],
 ) -> AuthorizationRefused:
     ours = our_challenge(challenges)
     challenge = ours or (challenges[0] if challenges else Challenge(""))
     scope, error = challenge.get("scope"), challenge.get("error")
-    details = [printable(each, 300) for each in (error, challenge.get("error_description")) if each]
+    given = (error, challenge.get("error_description"))
+    details = [printable(without_secrets(each, secrets), 300) for each in given if each]
     message = f"{where} refused the request with HTTP status {status}"
     if details:
         message += f" ({': '.join(details)})"
-    if scope:
-        message += f"; it asks for the scope {printable(scope, 300)!r}"
-    if authorized:
-        message += "; the token that was sent is not accepted" if status == 401 else ""
+    if scope and not set(scope.split()) <= set(re.findall(r"[^\s,]+", challenge.get("error_description") or "")):
+        message += f"; it asks for the scope {printable(without_secrets(scope, secrets), 300)!r}"
+    if outcome is not None:
+        message += f"; {outcome}" if outcome else ""
     elif ours is not None or not challenges:
         message += "; give auth=OAuth() to log in, or auth=StaticToken(...) if you have a token"
     else:

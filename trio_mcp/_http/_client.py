@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, TypeAlias, final
+from functools import partial
+from typing import Final, Self, TypeAlias, final
 
 import attrs
 import trio
 
 from .._core._http1 import fastest_fields
 from .._errors import RemoteProtocolError
-from ._connection import Admit, HttpConnection, connect, system_ssl_context
+from .._trio import LightParkingLot
+from ._connection import Admit, Dialer, HttpConnection, OnConnected
 from ._messages import HttpRequest, HttpResponse, HttpTransport
 from ._target import HttpSettings, HttpTarget
 
@@ -56,9 +58,8 @@ class ConnectionPool:
         self._connect = connect
         self._settings = settings
         self._on_unused = on_unused
-        self._idle: deque[tuple[HttpConnection, float]] = (
-            deque()
-        )  # each with when it is to be closed, oldest first
+        # Each with when it is to be closed, oldest first.
+        self._idle: deque[tuple[HttpConnection, float]] = deque()
         self._turns = trio.Semaphore(settings.max_connections, max_value=settings.max_connections)
         self._requests = 0  # with a connection, or waiting for one
         self._in_use = 0
@@ -163,12 +164,12 @@ DISCARDED_BYTES: Final = 16 * 1024
 class HttpClient:
     """Sends requests over connections that it opens, keeps and closes. Made by `open_http_client`."""
 
-    def __init__(self, settings: HttpSettings, admit: Admit | None = None) -> None:
+    def __init__(
+        self, settings: HttpSettings, admit: Admit | None = None, on_connected: OnConnected | None = None
+    ) -> None:
         self._settings = settings
-        self._admit = admit
+        self._dialer = Dialer(settings, fastest_fields(), admit, on_connected)
         self._pools: dict[str, ConnectionPool] = {}
-        self._ssl_context = settings.ssl_context
-        self._read_fields = fastest_fields()
 
     def statistics(self) -> Mapping[str, ConnectionPoolStatistics]:
         """Return counters by server address, for tests and debugging."""
@@ -194,12 +195,8 @@ class HttpClient:
     def _open_pool(self, target: HttpTarget) -> ConnectionPool:
         address = target.address
 
-        async def open_connection() -> HttpConnection:
-            if self._ssl_context is None and target.is_secure:
-                self._ssl_context = system_ssl_context()
-            return await connect(target, self._settings, self._ssl_context, self._read_fields, admit=self._admit)
-
-        pool = ConnectionPool(open_connection, self._settings, lambda: self._pools.pop(address))
+        connect = partial(self._dialer.connect, target)
+        pool = ConnectionPool(connect, self._settings, lambda: self._pools.pop(address))
         self._pools[address] = pool
         return pool
 
@@ -212,7 +209,7 @@ class HttpClient:
 
 @asynccontextmanager
 async def open_http_client(
-    settings: HttpSettings | None = None, *, admit: Admit | None = None
+    settings: HttpSettings | None = None, *, admit: Admit | None = None, on_connected: OnConnected | None = None
 ) -> AsyncGenerator[HttpClient]:
     """Open an HTTP client for as long as the block runs.
 
@@ -223,8 +220,9 @@ async def open_http_client(
         settings: How connections are made.
         admit: Called with each address before a connection is made to it; what it raises comes out of the
             request. A proxy's address is not asked about.
+        on_connected: Called with each address that a connection was made to.
     """
-    client = HttpClient(settings or HttpSettings(), admit)
+    client = HttpClient(settings or HttpSettings(), admit, on_connected)
     try:
         yield client
     finally:
@@ -269,3 +267,69 @@ def _redirect_of(request: HttpRequest, response: HttpResponse) -> HttpTarget | N
     except ValueError:
         return None
     return target if target.address == request.target.address else None
+
+
+@final
+@attrs.define(eq=False)
+class ResponsePlace:
+    """What one response keeps of the room; nothing once its block is left.
+
+    Attributes:
+        size: How many bytes.
+    """
+
+    _room: ResponseRoom
+    size: int = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._room.change(self, 0)
+
+    async def hold(self, size: int) -> None:  # noqa: ASYNC910, ASYNC911 - as its docstring says
+        """Keep so many bytes. Waits, before more of the response is read, while all keep too much together.
+
+        The response that has begun first never waits, or all would. Does not checkpoint if there is room.
+        """
+        self._room.change(self, size)
+        while self._room.must_wait(self):
+            await self._room.changed.park()
+
+
+@final
+class ResponseRoom:
+    """Limits how much the responses that are being read keep together, in bytes.
+
+    Args:
+        max_bytes: From how much on all but the oldest of them wait.
+
+    Attributes:
+        changed: Woken when less is kept.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._taken = 0
+        self._holding: dict[ResponsePlace, None] = {}  # those that keep anything, oldest first
+        self.changed = LightParkingLot()
+
+    def place(self) -> ResponsePlace:
+        """Return a place for one response: a context manager around reading it."""
+        return ResponsePlace(self)
+
+    def change(self, place: ResponsePlace, size: int) -> None:
+        """Count so many bytes for a response instead of what was counted before."""
+        less = size < place.size
+        self._taken += size - place.size
+        place.size = size
+        if size:
+            self._holding[place] = None
+        else:
+            self._holding.pop(place, None)
+        if less:
+            self.changed.unpark_all()
+
+    def must_wait(self, place: ResponsePlace) -> bool:
+        """Whether a response should not be read on."""
+        return self._taken > self._max_bytes and place.size > 0 and next(iter(self._holding)) is not place

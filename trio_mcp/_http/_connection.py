@@ -7,23 +7,29 @@ were complete and regular; in every other case what is still in flight could be 
 from __future__ import annotations
 
 import ipaddress
+import os
 import ssl
 import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias, final
 
+import attrs
 import trio
 
 from .._core._http1 import HeaderField, ReadFields
 from .._errors import ConnectionLost, McpError, RemoteProtocolError
-from .._trio import ByteWriter, reader_of, readiness_of, reason_of
-from ._messages import HttpRequest, ResponseHead, ResponseReader, encode_request
+from .._printable import reason_of, without_tls
+from .._trio import READ_BYTES, ByteWriter, plain_stream, reader_of, readiness_of
+from ._messages import HttpRequest, ResponseHead, ResponseReader, encode_head
 from ._target import HttpProxy, HttpSettings, HttpTarget, bracketed, read_proxy
 
 SENT_AT_ONCE: Final = 64 * 1024
 """A request up to this size fits into the buffers on its way. A larger one is sent while the response is read: a
 server that refuses it does not read it."""
+
+READS_AT_ONCE: Final = 16
+"""How many times as much is read at once of a large body of known length."""
 
 PROXY_READ_BYTES: Final = 4096
 """How much of a proxy's answer is read at once."""
@@ -53,7 +59,7 @@ class HttpConnection:
         through_proxy: Sequence[HeaderField] | None = None,
     ) -> None:
         self._stream = stream
-        self._read = reader_of(stream)
+        self._read = reader_of(stream, reads_at_once=READS_AT_ONCE, reads_on=self._expects_much)
         self._writer = ByteWriter(stream)
         self._is_readable = readiness_of(stream)
         self._description = description
@@ -84,16 +90,16 @@ class HttpConnection:
             LocalProtocolError: The request is not valid. Nothing was sent.
             RemoteProtocolError: The response is not HTTP.
         """
-        data = encode_request(request, self._through_proxy)
+        head_bytes = encode_head(request, self._through_proxy)
         self._sent_all = self._returned_end = False
         self._reader.begin(request.method)
-        if len(data) <= SENT_AT_ONCE:
-            await self._send(data, request)
+        if len(head_bytes) + len(request.body) <= SENT_AT_ONCE:
+            await self._send(head_bytes, request)
             return await self._receive_head()
         head: ResponseHead | None = None
         failure: McpError | None = None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send, data, request, name=f"sending to {self._description}")
+            nursery.start_soon(self._send, head_bytes, request, name=f"sending to {self._description}")
             try:
                 head = await self._receive_head()
             except McpError as error:
@@ -105,11 +111,14 @@ class HttpConnection:
         assert head is not None
         return head
 
-    async def _send(self, data: bytes, request: HttpRequest) -> None:
-        last = memoryview(data)[-SENT_AT_ONCE:]
+    async def _send(self, head: bytes, request: HttpRequest) -> None:
+        body = memoryview(request.body)
         try:
-            if len(data) > len(last):
-                await self._writer.write(memoryview(data)[: -len(last)])
+            if len(body) > SENT_AT_ONCE:  # joining them would make a second copy
+                await self._writer.write(head, body[:-SENT_AT_ONCE])
+                last: bytes | memoryview = body[-SENT_AT_ONCE:]
+            else:
+                last = head + request.body
             # Before and not after: when this task runs again, the server may have had all of it for long.
             if request.on_sent is not None:
                 request.on_sent()
@@ -117,6 +126,9 @@ class HttpConnection:
             self._sent_all = True
         except trio.BrokenResourceError:
             pass  # the server may have answered before it closed the connection: reading shows it
+
+    def _expects_much(self, _: bytes) -> bool:
+        return self._reader.expected > READ_BYTES
 
     async def _receive_head(self) -> ResponseHead:
         while (head := self._reader.head) is None:
@@ -153,63 +165,117 @@ Admit: TypeAlias = Callable[[HttpTarget, str], object]
 """Called with a server and one of its addresses before a connection to it is made; raises if there must be
 none."""
 
-
-async def connect(
-    target: HttpTarget,
-    settings: HttpSettings,
-    ssl_context: ssl.SSLContext | None,
-    read_fields: ReadFields,
-    *,
-    admit: Admit | None = None,
-) -> HttpConnection:
-    """Open a connection to a server, through a proxy if the settings or the environment name one.
-
-    Cancelled, it leaves nothing open.
-
-    Raises:
-        ConnectionLost: The server cannot be reached within `HttpSettings.connect_timeout`, its certificate cannot
-            be trusted, or the proxy refuses.
-    """
-    proxy = chosen_proxy(target, settings)
-    stream = await open_stream(target, settings, ssl_context, read_fields, admit=admit)
-    return HttpConnection(
-        stream,
-        target.address,
-        max_head_bytes=settings.max_head_bytes,
-        read_fields=read_fields,
-        through_proxy=None if proxy is None or target.is_secure else proxy.headers,
-    )
+OnConnected: TypeAlias = Callable[[HttpTarget, str | None], object]
+"""Called with a server and the address that a connection to it was really made to, after TLS; `None` for the
+address if a proxy has made it."""
 
 
-async def open_stream(
-    target: HttpTarget,
-    settings: HttpSettings,
-    ssl_context: ssl.SSLContext | None,
-    read_fields: ReadFields,
-    *,
-    tunnels: bool = False,
-    admit: Admit | None = None,
-) -> trio.abc.Stream:
-    """Open the stream of a connection; see `connect`.
+@final
+@attrs.define(eq=False)
+class Dialer:
+    """Opens connections: through a proxy, if the settings or the environment name one. Cancelled, it leaves none.
 
     Args:
-        target: The server.
         settings: How connections are made.
-        ssl_context: The trusted certificates; `None` for those of the system.
         read_fields: Reads the fields of heads.
-        tunnels: Whether a proxy forwards the bytes of the connection, even without TLS, and not single requests.
-        admit: Checks each address before a connection is made to it.
-
-    Raises:
-        ConnectionLost: As for `connect`.
+        admit: Checks each address of a server before a connection is made to it.
+        on_connected: Called when a connection is made.
     """
-    proxy = chosen_proxy(target, settings)
-    with trio.move_on_after(settings.connect_timeout):
-        return await _connect(target, proxy, settings, ssl_context, read_fields, tunnels=tunnels, admit=admit)
-    through = "" if proxy is None else f" through the proxy {proxy.target.address}"
-    raise ConnectionLost(
-        f"could not connect to {target.address}{through} within {settings.connect_timeout:g} s (connect_timeout)"
-    )
+
+    _settings: HttpSettings
+    _read_fields: ReadFields
+    _admit: Admit | None = attrs.field(alias="admit", default=None)
+    _on_connected: OnConnected | None = attrs.field(alias="on_connected", default=None)
+    _ssl_context: ssl.SSLContext | None = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._ssl_context = self._settings.ssl_context
+
+    async def connect(self, target: HttpTarget) -> HttpConnection:
+        """Open a connection for requests.
+
+        Raises:
+            ConnectionLost: The server cannot be reached within `HttpSettings.connect_timeout`, its certificate
+                cannot be trusted, or the proxy refuses.
+        """
+        proxy = chosen_proxy(target, self._settings)
+        return HttpConnection(
+            await self.open_stream(target),
+            target.address,
+            max_head_bytes=self._settings.max_head_bytes,
+            read_fields=self._read_fields,
+            through_proxy=None if proxy is None or target.is_secure else proxy.headers,
+        )
+
+    async def open_stream(self, target: HttpTarget, *, tunnels: bool = False) -> trio.abc.Stream:
+        """Open the stream of a connection.
+
+        Args:
+            target: The server.
+            tunnels: Whether a proxy forwards the bytes, even without TLS, and not single requests.
+
+        Raises:
+            ConnectionLost: As for `connect`.
+        """
+        proxy = chosen_proxy(target, self._settings)
+        timeout = self._settings.connect_timeout
+        with trio.move_on_after(timeout):
+            stream = await self._open(target, proxy, tunnels=tunnels)
+            if self._on_connected is not None and target.socket_path is None:
+                self._on_connected(target, _peer_of(stream) if proxy is None else None)
+            return stream
+        through = "" if proxy is None else f" through the proxy {proxy.target.address}"
+        raise ConnectionLost(
+            f"could not connect to {target.named}{through} within {timeout:g} s (connect_timeout)"
+        )
+
+    async def _open(self, target: HttpTarget, proxy: HttpProxy | None, *, tunnels: bool) -> trio.abc.Stream:
+        if proxy is None:
+            stream = await _open_socket(target, self._admit)
+        else:
+            name = f"{target.named}: the proxy {proxy.target.address} cannot be reached"
+            stream = await _open_socket(proxy.target, name=name, hint=_proxy_hint(target, self._settings))
+        try:
+            if proxy is not None and proxy.target.is_secure:
+                stream = await _start_tls(stream, proxy.target, system_ssl_context())
+            if proxy is not None and (target.is_secure or tunnels):
+                await self.open_tunnel(stream, proxy, target)
+            if target.is_secure:
+                self._ssl_context = self._ssl_context or system_ssl_context()
+                stream = await _start_tls(stream, target, self._ssl_context)
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return stream
+
+    async def open_tunnel(self, stream: trio.abc.Stream, proxy: HttpProxy, target: HttpTarget) -> None:
+        """Ask a proxy to forward bytes to a target (RFC 9110, section 9.3.6).
+
+        Cancelled, the stream must be closed.
+
+        Raises:
+            ConnectionLost: The proxy refuses, or does not speak HTTP.
+        """
+        authority = f"{bracketed(target.host)}:{target.port}".encode("ascii")
+        fields = b"".join(b"%b: %b\r\n" % field for field in ((b"Host", authority), *proxy.headers))
+        ask = b"CONNECT %b HTTP/1.1\r\n%b\r\n" % (authority, fields)
+        name = f"the proxy {proxy.target.address}"
+        reader = ResponseReader(name, self._settings.max_head_bytes, self._read_fields)
+        reader.begin("CONNECT")
+        try:
+            await stream.send_all(ask)
+            while (head := reader.head) is None:
+                reader.feed(bytes(await stream.receive_some(PROXY_READ_BYTES)))
+        except trio.BrokenResourceError as error:
+            raise ConnectionLost(f"{name} closed the connection") from error
+        except RemoteProtocolError as error:
+            raise ConnectionLost(str(error)) from error
+        if not 200 <= head.status < 300:
+            raise ConnectionLost(
+                f"{name} refuses a tunnel to {target.named}: {head.status} {head.reason}".rstrip()
+            )
+        if reader.has_surplus:
+            raise ConnectionLost(f"{name} sent bytes behind its answer, before the tunnel was used")
 
 
 def chosen_proxy(target: HttpTarget, settings: HttpSettings) -> HttpProxy | None:
@@ -223,7 +289,7 @@ def chosen_proxy(target: HttpTarget, settings: HttpSettings) -> HttpProxy | None
             return read_proxy(settings.proxy)
         return proxy_for(target) if settings.use_environment_proxies else None
     except ValueError as error:
-        raise ConnectionLost(f"could not connect to {target.address}: {error}") from error
+        raise ConnectionLost(f"could not connect to {target.named}: {error}") from error
 
 
 def proxy_for(target: HttpTarget) -> HttpProxy | None:
@@ -252,32 +318,22 @@ def _is_local(host: str) -> bool:
         return False
 
 
-async def _connect(
-    target: HttpTarget,
-    proxy: HttpProxy | None,
-    settings: HttpSettings,
-    ssl_context: ssl.SSLContext | None,
-    read_fields: ReadFields,
-    *,
-    tunnels: bool,
-    admit: Admit | None,
+def _proxy_hint(target: HttpTarget, settings: HttpSettings) -> str:
+    """Return who has named the proxy for a target, and what to write to do without it."""
+    if settings.proxy is not None:
+        return "; HttpSettings(proxy=...) names it"
+    names = [name for scheme in (target.scheme, "all") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())]
+    named = next((name for name in names if os.environ.get(name)), "the system's settings")
+    return (
+        f"; {named} names it: correct that, add {target.host} to no_proxy, "
+        "or pass HttpSettings(use_environment_proxies=False)"
+    )
+
+
+async def _open_socket(
+    target: HttpTarget, admit: Admit | None = None, *, name: str | None = None, hint: str = ""
 ) -> trio.abc.Stream:
-    stream = await (_open_stream(target, admit) if proxy is None else _open_stream(proxy.target))
-    try:
-        if proxy is not None and proxy.target.is_secure:
-            stream = await _start_tls(stream, proxy.target, system_ssl_context())
-        if proxy is not None and (target.is_secure or tunnels):
-            max_head_bytes = settings.max_head_bytes
-            await open_tunnel(stream, proxy, target, max_head_bytes=max_head_bytes, read_fields=read_fields)
-        if target.is_secure:
-            stream = await _start_tls(stream, target, ssl_context or system_ssl_context())
-    except BaseException:
-        await trio.aclose_forcefully(stream)
-        raise
-    return stream
-
-
-async def _open_stream(target: HttpTarget, admit: Admit | None = None) -> trio.abc.Stream:
+    name = target.named if name is None else name
     try:
         if target.socket_path is not None:
             return await trio.open_unix_socket(target.socket_path)
@@ -293,10 +349,18 @@ async def _open_stream(target: HttpTarget, admit: Admit | None = None) -> trio.a
                 return await trio.open_tcp_stream(address, target.port)
         return await trio.open_tcp_stream(addresses[-1], target.port)
     except (OSError, UnicodeError) as error:  # the latter for a name that no resolver is asked for
-        raise ConnectionLost(f"could not connect to {target.address}: {reason_of(error)}") from error
+        raise ConnectionLost(f"could not connect to {name}: {reason_of(error)}{hint}") from error
     except ExceptionGroup as group:  # of the nursery in which Trio tries one address after another
         first = group.exceptions[0]
-        raise ConnectionLost(f"could not connect to {target.address}: {reason_of(first)}") from group
+        raise ConnectionLost(f"could not connect to {name}: {reason_of(first)}{hint}") from group
+
+
+def _peer_of(stream: trio.abc.Stream) -> str | None:
+    plain = plain_stream(stream)
+    try:
+        return str(plain.socket.getpeername()[0]) if isinstance(plain, trio.SocketStream) else None
+    except OSError:  # it has left
+        return None
 
 
 async def _start_tls(stream: trio.abc.Stream, target: HttpTarget, context: ssl.SSLContext) -> trio.abc.Stream:
@@ -310,39 +374,7 @@ async def _start_tls(stream: trio.abc.Stream, target: HttpTarget, context: ssl.S
         if isinstance(cause, ssl.SSLCertVerificationError):
             problem = f"its certificate cannot be trusted: {cause.verify_message}"
         else:
-            problem = f"TLS failed: {getattr(cause, 'reason', None) or str(cause) or type(cause).__name__}"
-        raise ConnectionLost(f"could not connect to {target.address}: {problem}") from error
+            reason = getattr(cause, "reason", None) or str(cause) or type(cause).__name__
+            problem = f"TLS failed: {reason}{without_tls(reason, 'ws' if target.is_websocket else 'http')}"
+        raise ConnectionLost(f"could not connect to {target.named}: {problem}") from error
     return secured
-
-
-async def open_tunnel(
-    stream: trio.abc.Stream,
-    proxy: HttpProxy,
-    target: HttpTarget,
-    *,
-    max_head_bytes: int,
-    read_fields: ReadFields,
-) -> None:
-    """Ask a proxy to forward bytes to a target (RFC 9110, section 9.3.6). Cancelled, the stream must be closed.
-
-    Raises:
-        ConnectionLost: The proxy refuses, or does not speak HTTP.
-    """
-    authority = f"{bracketed(target.host)}:{target.port}".encode("ascii")
-    fields = b"".join(b"%b: %b\r\n" % field for field in ((b"Host", authority), *proxy.headers))
-    ask = b"CONNECT %b HTTP/1.1\r\n%b\r\n" % (authority, fields)
-    name = f"the proxy {proxy.target.address}"
-    reader = ResponseReader(name, max_head_bytes, read_fields)
-    reader.begin("CONNECT")
-    try:
-        await stream.send_all(ask)
-        while (head := reader.head) is None:
-            reader.feed(bytes(await stream.receive_some(PROXY_READ_BYTES)))
-    except trio.BrokenResourceError as error:
-        raise ConnectionLost(f"{name} closed the connection") from error
-    except RemoteProtocolError as error:
-        raise ConnectionLost(str(error)) from error
-    if not 200 <= head.status < 300:
-        raise ConnectionLost(f"{name} refuses a tunnel to {target.address}: {head.status} {head.reason}".rstrip())
-    if reader.has_surplus:
-        raise ConnectionLost(f"{name} sent bytes behind its answer, before the tunnel was used")

@@ -52,6 +52,7 @@ class HttpRequest:
         body: Its body.
         on_sent: Called before its last bytes are sent, since from then on the server may have all of it.
         clocks: What stands still while a person must be asked before it can be sent.
+        has_auth: Whether an `Auth` was asked to authorize it.
     """
 
     method: str
@@ -60,10 +61,11 @@ class HttpRequest:
     body: bytes = attrs.field(default=b"", repr=False)
     on_sent: Callable[[], object] | None = attrs.field(default=None, eq=False, repr=False)
     clocks: Sequence[AnswerClock] = attrs.field(default=(), eq=False, repr=False)
+    has_auth: bool = attrs.field(default=False, eq=False, repr=False)
 
 
-def encode_request(request: HttpRequest, through_proxy: Sequence[HeaderField] | None = None) -> bytes:
-    """Return a request as bytes.
+def encode_head(request: HttpRequest, through_proxy: Sequence[HeaderField] | None = None) -> bytes:
+    """Return all of a request that goes before its body.
 
     Args:
         request: The request.
@@ -92,7 +94,7 @@ def encode_request(request: HttpRequest, through_proxy: Sequence[HeaderField] | 
     length = b""
     if body or request.method not in ("GET", "HEAD", "DELETE"):
         length = b"Content-Length: %d\r\n" % len(body)
-    return b"".join((first_line, lines, ours, length, b"\r\n", body))
+    return b"".join((first_line, lines, ours, length, b"\r\n"))
 
 
 def _fault_in(first_line: bytes, fields: Sequence[bytes]) -> str:
@@ -144,11 +146,7 @@ class HttpResponse:
         return self  # noqa: ASYNC910 - there is nothing to wait for
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
         await self._source.aclose()
 
@@ -166,11 +164,7 @@ class HttpResponse:
         return await self._source.receive_some()
 
     async def read(
-        self,
-        max_bytes: int,
-        limit: str = "max_bytes",
-        *,
-        hold: Callable[[int], Awaitable[object]] | None = None,
+        self, max_bytes: int, limit: str = "max_bytes", *, hold: Callable[[int], Awaitable[object]] | None = None
     ) -> bytes:
         """Wait for the whole body.
 
@@ -289,6 +283,11 @@ class ResponseReader:
         self._searched = 0  # bytes of the buffer in which no head ends
         self.has_surplus = False
         self.begin("GET")
+
+    @property
+    def expected(self) -> int:
+        """How many bytes will come of a body whose length was declared."""
+        return self._left or 0
 
     @property
     def is_reusable(self) -> bool:

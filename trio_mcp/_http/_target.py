@@ -29,13 +29,17 @@ _MAX_HOST: Final = 253
 _MAX_LABEL: Final = 63
 """The longest name of a host in ASCII, and the longest part of one, in characters (RFC 1035, section 2.3.4)."""
 
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,30}://")
 _HOST: Final = re.compile(r"[0-9a-z_-]+(?:\.[0-9a-z_-]+)*\.?")
 _PATH_SAFE: Final = "/%:@!$&'()*+,;=~-._?[]|^`{}"
 
 
 def bracketed(host: str) -> str:
-    """Return a name or an address as URLs have it: an IPv6 address in brackets."""
-    return f"[{host}]" if ":" in host else host
+    """Return a name or an address as URLs have it: an IPv6 address in brackets.
+
+    The zone of an address, which may be a number, follows ``%25`` there (RFC 6874).
+    """
+    return f"[{host.replace('%', '%25')}]" if ":" in host else host
 
 
 @final
@@ -49,6 +53,7 @@ class HttpTarget:
         port: The port, also if the URL names none.
         path: Path and query, as in the request line.
         socket_path: The Unix socket to connect to instead of host and port.
+        is_websocket: Whether it was given as the URL of a WebSocket, which errors then name.
     """
 
     scheme: Literal["http", "https"]
@@ -56,6 +61,7 @@ class HttpTarget:
     port: int
     path: str = attrs.field(default="/", repr=lambda path: repr(without_query(path)))
     socket_path: str | None = None
+    is_websocket: bool = attrs.field(default=False, eq=False)
 
     @property
     def is_secure(self) -> bool:
@@ -75,6 +81,21 @@ class HttpTarget:
             return f"{UNIX_SCHEME}://{quote(self.socket_path, safe='')}"
         host = bracketed(self.host)
         return f"{self.scheme}://{host}" + ("" if self.port == _SCHEMES[self.scheme] else f":{self.port}")
+
+    @property
+    def documented_address(self) -> str:
+        """The same as documents and proofs name it, which know no sockets: ``http://localhost`` for one."""
+        return self.address if self.socket_path is None else f"http://{self.authority}"
+
+    @cached_property
+    def documented_url(self) -> str:
+        """The URL without its query, likewise."""
+        return self.documented_address + self.path.partition("?")[0]
+
+    @property
+    def named(self) -> str:
+        """The address as errors name it: with the scheme that the user has written."""
+        return f"ws{self.address.removeprefix('http')}" if self.is_websocket else self.address
 
     @property
     def url(self) -> str:
@@ -110,9 +131,9 @@ def without_query(path: str) -> str:
 
 def shown_url(url: str) -> str:
     """Return what of a URL, valid or not, may be shown: no password, and no key or token."""
-    if "@" in url:  # anywhere: a password may contain what ends a host
-        scheme, mark, _ = url.partition("://")
-        return f"{printable(scheme)}{mark}…" if mark else "…"
+    if "@" in url:  # anywhere: a password may contain what ends a host, and a URL without a scheme another one
+        scheme = _SCHEME.match(url)
+        return "…" if scheme is None else f"{scheme[0]}…"
     return printable(without_query(url.partition("#")[0]), _MAX_SHOWN)
 
 

@@ -1,7 +1,7 @@
 """What an access token must say so that a server accepts it, and who its sender is then.
 
-A verifier has shown that the token is genuine; here are the rules about what it says. Signatures are verified by
-joserfc, which is imported when the first one is.
+A verifier has shown that the token is genuine; here are the rules about what it says, and by which keys, and how,
+tokens may be signed.
 
 Spec: RFC 6750, RFC 7519, RFC 7662, RFC 8705, RFC 8707, RFC 9068; 2026-07-28, basic/authorization, "Token
 Handling".
@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import Any, Final, cast, final
 
 import attrs
 
-from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._limits import KIB
-from ._dpop import needs_auth_extra
+from .._printable import shown
 from ._metadata import canonical_resource
 from ._principal import Principal
-
-if TYPE_CHECKING:
-    from joserfc.jws import JWSRegistry
+from ._signed import ALGORITHMS, SignedToken, import_key, is_quick, read_signed
 
 MAX_TOKEN: Final = 16 * KIB
 """The longest token that is looked at, in characters."""
@@ -32,15 +28,16 @@ MAX_TOKEN: Final = 16 * KIB
 MAX_KEYS: Final = 100
 """How many keys of one issuer are used."""
 
-ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA", "RS384", "RS512", "PS384", "PS512", "ES384", "ES512")
-"""How tokens may be signed: by keys of which the server knows the public half alone. Never by a shared secret."""
+MAX_AUDIENCES: Final = 100
+"""For how many resources a token may be that writes this one otherwise than the server does."""
 
 _TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt"})
 
+CLIENT: Final = "client_id="
+"""How the subject of a token begins that says only which client has it: no ``sub`` may begin so."""
+
 _LAST_TIME: Final = 1e15
 """The latest time that a token may name, in seconds since 1970: an integer may be too large for a float."""
-
-_EDWARDS: Final = frozenset({"EdDSA", "Ed25519"})
 
 
 class TokenRefused(Exception):
@@ -48,11 +45,13 @@ class TokenRefused(Exception):
 
     Args:
         reason: Why, for the client's log. Constant text: nothing of the token.
+        details: What came and what was expected, for the log of the server.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, details: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
+        self.details = details
 
 
 # Signatures.
@@ -65,35 +64,41 @@ class VerificationKeys:
     Args:
         jwks: The set of keys, as plain JSON.
 
+    Attributes:
+        left_out: How many were not looked at, behind the first `MAX_KEYS` that can be used.
+
     Raises:
         ValueError: It is no set of keys.
         RuntimeError: joserfc is not installed.
     """
 
     def __init__(self, jwks: object) -> None:
-        try:
-            from joserfc.errors import JoseError
-            from joserfc.jwk import JWKRegistry
-        except ImportError as error:
-            raise needs_auth_extra(error) from error
         listed = jwks.get("keys") if is_object(jwks) else None
         if not is_array(listed):
             raise ValueError("the keys of an issuer must be an object with a list, keys")
         self._by_id: dict[str, Any] = {}
         self._all: list[Any] = []
-        for jwk in listed[:MAX_KEYS]:
-            if not is_object(jwk) or jwk.get("kty") == "oct" or jwk.get("use", "sig") != "sig":
+        self._slow: set[int] = set()  # by their ids
+        self.left_out: int = 0
+        for index, jwk in enumerate(listed):
+            if len(self._all) == MAX_KEYS:
+                self.left_out = len(listed) - index
+                break
+            key = import_key(jwk)
+            if key is None:
                 continue
-            try:
-                key = JWKRegistry.import_key(cast("Any", dict(jwk)))
-            except (JoseError, ValueError, TypeError, KeyError):
-                continue  # of a kind that is not known here
             self._all.append(key)
+            if not is_quick(jwk):
+                self._slow.add(id(key))
             if isinstance(jwk.get("kid"), str):
-                self._by_id[cast("str", jwk["kid"])] = key
+                self._by_id.setdefault(jwk["kid"], key)
 
     def __len__(self) -> int:
         return len(self._all)
+
+    def is_slow(self, key: Any) -> bool:
+        """Whether verifying by one of them takes so long that it must not hold up the event loop."""
+        return id(key) in self._slow
 
     def find(self, kid: object) -> Any:
         """Return the key of an id; the only one for none. `None` if there is no such key."""
@@ -102,58 +107,13 @@ class VerificationKeys:
         return self._by_id.get(kid) if isinstance(kid, str) else None
 
 
-@final
-@attrs.frozen
-class UnverifiedToken:
-    """A JWT that was read. Anybody may have written it.
-
-    Attributes:
-        key_id: The id of the key that has signed it, as it says.
-        claims: What it says.
-    """
-
-    key_id: object
-    claims: Mapping[str, Any]
-    _parts: Any = attrs.field(repr=False)
-
-    @property
-    def issuer(self) -> str | None:
-        """Its issuer, as it says."""
-        issuer = self.claims.get("iss")
-        return issuer if isinstance(issuer, str) else None
-
-
-@cache
-def _registry(algorithms: tuple[str, ...]) -> JWSRegistry:
-    """Return what joserfc is to accept: members that it does not know, and headers with certificates in them."""
-    from joserfc.jws import JWSRegistry
-
-    registry = JWSRegistry(algorithms=algorithms, strict_check_header=False)
-    registry.max_header_length = registry.max_payload_length = MAX_TOKEN
-    return registry
-
-
-def read_token(token: str) -> UnverifiedToken | None:
+def read_token(token: str) -> SignedToken | None:
     """Read a JWT. Returns `None` if it is none.
 
     Raises:
         RuntimeError: joserfc is not installed.
     """
-    if len(token) > MAX_TOKEN or token.count(".") != 2:
-        return None
-    try:
-        from joserfc.errors import JoseError
-        from joserfc.jws import extract_compact
-    except ImportError as error:
-        raise needs_auth_extra(error) from error
-    try:
-        parts = extract_compact(token.encode("ascii"), registry=_registry(ALGORITHMS))
-        claims = _json.decode(parts.payload)
-    except (JoseError, ValueError, TypeError, RecursionError):
-        return None
-    if not is_object(claims):
-        return None
-    return UnverifiedToken(parts.protected.get("kid"), claims, parts)
+    return read_signed(token) if len(token) <= MAX_TOKEN and token.count(".") == 2 else None
 
 
 @final
@@ -168,7 +128,7 @@ class JwtRules:
     """
 
     def __init__(self, algorithms: Sequence[str] = ALGORITHMS) -> None:
-        wrong = [name for name in algorithms if name not in ALGORITHMS and name not in _EDWARDS]
+        wrong = [name for name in algorithms if name not in ALGORITHMS]
         if wrong or not algorithms:
             known = ", ".join(ALGORITHMS)
             raise ValueError(
@@ -176,29 +136,21 @@ class JwtRules:
             )
         self.algorithms: Final = tuple(algorithms)
 
-    def verify(self, token: UnverifiedToken, key: Any) -> None:
+    def verify(self, token: SignedToken, key: Any) -> None:
         """Verify the signature of a token.
 
         Raises:
             TokenRefused: It is not the key's, or not as it must be.
         """
-        from joserfc.errors import JoseError
-        from joserfc.jws import validate_compact
-
-        parts = token._parts  # noqa: SLF001 - of this module
-        header: Mapping[str, Any] = parts.protected
+        header = token.header
         typ = header.get("typ")
         if typ is not None and (not isinstance(typ, str) or typ.lower() not in _TYPES):
             raise TokenRefused("the token is of another type")
-        if header.get("alg") not in self.algorithms:
+        if header["alg"] not in self.algorithms:
             raise TokenRefused("the token is signed by an algorithm that is not accepted")
         if "crit" in header:
             raise TokenRefused("the token has a critical header member that is not known here")
-        try:
-            genuine = validate_compact(parts, key, self.algorithms, _registry(self.algorithms))
-        except (JoseError, ValueError, TypeError):
-            genuine = False
-        if not genuine:
+        if not token.is_by(key, self.algorithms):
             raise TokenRefused("the signature of the token is wrong")
 
 
@@ -221,11 +173,15 @@ def texts(value: object) -> list[str]:
 def scopes_in(claims: Mapping[str, Any]) -> frozenset[str]:
     """Return the scopes that a token has: of ``scope`` (RFC 8693), or of ``scp``, as a string or a list."""
     value: object = claims.get("scope", claims.get("scp"))
+    if isinstance(value, str):
+        return frozenset(value.split())
     return frozenset(scope for text in texts(value) for scope in text.split())
 
 
 def with_implied(scopes: Iterable[str], implies: Mapping[str, Collection[str]]) -> frozenset[str]:
     """Return scopes with all that they include."""
+    if not implies:
+        return frozenset(scopes)
     found: set[str] = set()
     ahead = list(scopes)
     while ahead:
@@ -274,23 +230,37 @@ class TokenRules:
             TokenRefused: It is not accepted.
         """
         until, begins, issuer = _time(claims, "exp"), _time(claims, "nbf"), claims.get("iss")
+        issued = _time(claims, "iat")
         if until is not None and now >= until + self.leeway:
             raise TokenRefused("the token has expired")
         if begins is not None and now < begins - self.leeway:
             raise TokenRefused("the token is not valid yet")
+        if issued is not None and now < issued - self.leeway:
+            raise TokenRefused("the token was issued in the future")
         if issuer is not None and (not isinstance(issuer, str) or issuer not in self.issuers):
-            raise TokenRefused("the token is of another issuer")
+            raise TokenRefused(
+                "the token is of another issuer",
+                f"issuer {shown(issuer)} is none of authorization_servers {sorted(self.issuers)}",
+            )
         named = texts(claims.get("aud"))
-        # Nearly all are written as the server writes itself.
-        if self.audiences.isdisjoint(named) and self.audiences.isdisjoint(map(canonical_resource, named)):
-            raise TokenRefused("the token is for another resource")
+        # Nearly all are written as the server writes itself. Of very many, the others are not worth the time.
+        if self.audiences.isdisjoint(named) and self.audiences.isdisjoint(
+            map(canonical_resource, named[:MAX_AUDIENCES])
+        ):
+            came, expected = shown(named[:MAX_AUDIENCES]), sorted(self.audiences)
+            raise TokenRefused(
+                "the token is for another resource", f"its audience is {came}, expected one of {expected}"
+            )
         client = claims.get("client_id", claims.get("azp"))
         client = client if isinstance(client, str) and client else None
         subject = claims.get("sub")
-        if subject is None:
-            subject = client  # it acts for itself
-        if not isinstance(subject, str) or not subject:
+        if subject is None and client is not None:
+            # It acts for itself. Clients may choose their id (RFC 9068, section 5), so it is no user's name.
+            subject = f"{CLIENT}{client}"
+        elif not isinstance(subject, str) or not subject:
             raise TokenRefused("the token does not say whose it is")
+        elif subject.startswith(CLIENT):
+            raise TokenRefused("the token has a subject that could be a client's id")
         confirmation: object = claims.get("cnf")
         bound: Mapping[str, Any] = confirmation if is_object(confirmation) else {}
         if confirmation is not None and bound.get("jkt") is None and bound.get("x5t#S256") is None:

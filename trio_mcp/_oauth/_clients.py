@@ -8,16 +8,17 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, cast, final
+from types import NoneType
+from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast, final
 from urllib.parse import quote_plus, urlsplit
 
 import attrs
 
-from .._codec._json import is_object
+from .._codec._json import is_array, is_object
 from .._errors import AuthorizationFailed, ClientUnknown
-from .._printable import printable
-from ._dpop import needs_auth_extra
+from .._printable import printable, shown, without_secrets
 from ._metadata import AuthorizationServerMetadata, is_loopback
+from ._signed import needs_auth_extra
 
 ClientAuthMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
 """How a client authenticates at a token endpoint."""
@@ -29,9 +30,21 @@ METHODS: Final[tuple[ClientAuthMethod, ...]] = (
     "none",
 )
 
+MAX_CREDENTIAL: Final = 4_096
+"""The longest id, or secret, of a client that is registered, in characters: they are kept."""
+
+LAST_TIME: Final = 1e15
+"""The latest time that is read, in seconds since 1970: an integer may be too large for a float."""
+
+DEVICE_CODE: Final = "urn:ietf:params:oauth:grant-type:device_code"
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_SECONDS: Final = 60
 """How long an assertion is good for: for one request."""
+
+
+def is_time(value: object) -> TypeGuard[float]:
+    """Whether a value of others is a time in seconds."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LAST_TIME
 
 
 @final
@@ -61,6 +74,7 @@ class OAuthClient:
         key: Its key, if it has one.
         method: How it authenticates at the token endpoint.
         redirect_uri: Where answers to logins come to, if that was registered.
+        expires_at: The time of day when its secret ends, in seconds since 1970; `None` for never.
     """
 
     client_id: str
@@ -68,6 +82,7 @@ class OAuthClient:
     key: PrivateKeyJwt | None = attrs.field(default=None, repr=False)
     method: ClientAuthMethod = "none"
     redirect_uri: str | None = None
+    expires_at: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return what is stored of a registration."""
@@ -76,6 +91,7 @@ class OAuthClient:
             "client_secret": self.client_secret,
             "method": self.method,
             "redirect_uri": self.redirect_uri,
+            "expires_at": self.expires_at,
         }
 
     @classmethod
@@ -85,14 +101,21 @@ class OAuthClient:
         Raises:
             KeyError, TypeError, ValueError: It is none.
         """
-        method = stored["method"]
-        if method not in METHODS or not isinstance(stored["client_id"], str):
+        method, expires_at = stored["method"], stored.get("expires_at")
+        others = (stored.get("client_secret"), stored.get("redirect_uri"))
+        if (
+            method not in METHODS
+            or not isinstance(stored["client_id"], str)
+            or not all(isinstance(each, (str, NoneType)) for each in others)
+            or not (expires_at is None or is_time(expires_at))
+        ):
             raise ValueError("not a registration")
         return cls(
             client_id=stored["client_id"],
             client_secret=stored.get("client_secret"),
             method=method,
             redirect_uri=stored.get("redirect_uri"),
+            expires_at=None if expires_at is None else float(expires_at),
         )
 
 
@@ -161,10 +184,8 @@ def client_assertion(client_id: str, key: PrivateKeyJwt, audience: str, *, now: 
     """
     try:
         from joserfc import jwt
-        from joserfc.jwk import JWKRegistry
     except ImportError as error:
         raise needs_auth_extra(error) from error
-    kind = "RSA" if key.algorithm.startswith(("RS", "PS")) else "OKP" if key.algorithm == "EdDSA" else "EC"
     header: dict[str, Any] = {"alg": key.algorithm}
     if key.key_id is not None:
         header["kid"] = key.key_id
@@ -177,14 +198,21 @@ def client_assertion(client_id: str, key: PrivateKeyJwt, audience: str, *, now: 
         "jti": secrets.token_urlsafe(16),
     }
     try:
-        material: Any = dict(key.key) if isinstance(key.key, Mapping) else key.key
-        signer = JWKRegistry.import_key(material, kind)
-        return jwt.encode(header, claims, signer, algorithms=[key.algorithm])
+        return jwt.encode(header, claims, _signer(key), algorithms=[key.algorithm])
     except Exception:
         # Not as its cause: what such a library says of a key may show a part of it.
         raise AuthorizationFailed(
             f"the key of the client {printable(client_id)} cannot sign with {printable(key.algorithm)}"
         ) from None
+
+
+def _signer(key: PrivateKeyJwt) -> Any:
+    """Return a key of joserfc, whose errors may show a part of it."""
+    from joserfc.jwk import JWKRegistry
+
+    kind = "RSA" if key.algorithm.startswith(("RS", "PS")) else "OKP" if key.algorithm == "EdDSA" else "EC"
+    material: Any = dict(key.key) if isinstance(key.key, Mapping) else key.key
+    return JWKRegistry.import_key(material, kind)
 
 
 # Registration.
@@ -210,50 +238,80 @@ def check_metadata_url(url: str) -> str:
     return url
 
 
-def metadata_document(url: str, name: str, redirect_uris: Sequence[str]) -> dict[str, Any]:
-    """Return the document to publish at a URL that is used as client id."""
-    check_metadata_url(url)
-    return {
-        "client_id": url,
+def metadata_document(
+    url: str, name: str, redirect_uris: Sequence[str], key: PrivateKeyJwt | None = None
+) -> dict[str, Any]:
+    """Return the document to publish at a URL that is used as client id.
+
+    Args:
+        url: The URL.
+        name: The name that people see.
+        redirect_uris: Where answers to logins may come to.
+        key: The key by which the client authenticates; `None` if it does not. The document has its public half.
+
+    Raises:
+        ValueError: The URL, or the key, cannot be used.
+    """
+    document: dict[str, Any] = {
+        "client_id": check_metadata_url(url),
         "client_name": name,
         "redirect_uris": list(redirect_uris),
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
+        "token_endpoint_auth_method": "none" if key is None else "private_key_jwt",
     }
+    if key is not None:
+        try:
+            public: dict[str, Any] = _signer(key).as_dict(private=False)
+        except Exception:
+            # What such a library says of a key may show a part of it.
+            raise ValueError(f"the key is none for {printable(key.algorithm)}") from None
+        public |= {"alg": key.algorithm, "use": "sig"}
+        more = {} if key.key_id is None else {"kid": key.key_id}
+        document |= {"token_endpoint_auth_signing_alg": key.algorithm, "jwks": {"keys": [public | more]}}
+    return document
+
+
+def check_metadata_document(url: str, document: object) -> None:
+    """Check what was found at a URL that is used as client id.
+
+    Raises:
+        ValueError: No authorization server would take it.
+    """
+    if not is_object(document):
+        raise ValueError("it is not a JSON object")
+    if document.get("client_id") != url:
+        raise ValueError(f"its client_id is {shown(document.get('client_id'))}, not {url!r}")
+    uris = document.get("redirect_uris")
+    if not isinstance(document.get("client_name"), str) or not is_array(uris) or not uris:
+        raise ValueError("it has no client_name, or no redirect_uris")
+    if "client_secret" in document or str(document.get("token_endpoint_auth_method")).startswith("client_secret"):
+        raise ValueError("it has to do with a secret, and everybody can read it")
 
 
 def registration_body(
-    server: AuthorizationServerMetadata,
-    *,
-    name: str,
-    redirect_uri: str,
-    scope: str | None,
-    is_native: bool | None = None,
-    bound: bool = False,
+    server: AuthorizationServerMetadata, *, name: str, redirect_uri: str, scope: str | None, bound: bool = False
 ) -> dict[str, Any]:
     """Return the request to register a client (RFC 7591, section 2).
 
     Args:
         server: The authorization server.
         name: The name that people see.
-        redirect_uri: Where answers to logins come to.
+        redirect_uri: Where answers to logins come to; empty for a client that shows codes to enter elsewhere.
         scope: What will be asked for.
-        is_native: Whether the client runs where its user is; `None` to tell by the redirect URI.
         bound: Whether its tokens are bound to a key (RFC 9449, section 5.2).
     """
     offered = server.token_endpoint_auth_methods_supported
     method = "none"
     if offered is not None and "none" not in offered:
         method = next((each for each in METHODS if each in offered and each != "private_key_jwt"), "none")
-    if is_native is None:
-        parts = urlsplit(redirect_uri)
-        is_native = parts.scheme not in ("http", "https") or is_loopback(parts.hostname or "")
+    parts = urlsplit(redirect_uri)
+    is_native = parts.scheme not in ("http", "https") or is_loopback(parts.hostname or "")
     body: dict[str, Any] = {
         "client_name": name,
-        "redirect_uris": [redirect_uri],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
+        "redirect_uris": [redirect_uri] if redirect_uri else [],
+        "grant_types": ["authorization_code" if redirect_uri else DEVICE_CODE, "refresh_token"],
+        "response_types": ["code"] if redirect_uri else [],
         "token_endpoint_auth_method": method,
         "application_type": "native" if is_native else "web",
     }
@@ -288,15 +346,30 @@ def read_registration(
     if not isinstance(client_id, str) or not client_id or not (secret is None or isinstance(secret, str)):
         raise AuthorizationFailed(f"{server.name} answered the registration without a client_id")
     wanted = members.get("token_endpoint_auth_method")
+    if len(client_id) > MAX_CREDENTIAL or len(secret or "") > MAX_CREDENTIAL:
+        raise AuthorizationFailed(
+            f"{server.name} answered the registration with a client_id or a client_secret of more than "
+            f"{MAX_CREDENTIAL} characters"
+        )
     secret = secret or None
+    expires_at = members.get("client_secret_expires_at")
     method = choose_method(
         server.token_endpoint_auth_methods_supported,
         has_secret=secret is not None,
         has_key=False,
-        wanted=wanted if isinstance(wanted, str) else None,
+        wanted=without_secrets(wanted, [secret or ""]) if isinstance(wanted, str) else None,
         name=server.name,
     )
-    return OAuthClient(client_id=client_id, client_secret=secret, method=method, redirect_uri=redirect_uri)
+    return OAuthClient(
+        client_id=client_id,
+        client_secret=secret,
+        method=method,
+        redirect_uri=redirect_uri,
+        # 0 is never (RFC 7591, section 3.2.1).
+        expires_at=float(expires_at)
+        if secret and isinstance(expires_at, int) and 0 < expires_at < 1e12
+        else None,
+    )
 
 
 def unknown_client(server: AuthorizationServerMetadata, tried: Collection[str]) -> ClientUnknown:

@@ -1,7 +1,7 @@
-"""The authorization code, by which a person logs in: what the browser is sent with, and what comes back.
+"""The codes by which a person logs in: what the browser is sent with, and what comes back; or what they enter.
 
 Spec: 2026-07-28, basic/authorization, "Authorization Response Validation" and "Scope Selection Strategy"; all
-revisions, PKCE; RFC 7636; RFC 9207.
+revisions, PKCE; RFC 7636; RFC 8628; RFC 9207.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Collection, Iterable
-from typing import Final, final
+from typing import Any, Final, final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import attrs
 
+from .._codec._json import is_object
 from .._errors import AuthorizationFailed
-from .._printable import printable
+from .._printable import printable, without_secrets
+from ._clients import DEVICE_CODE, is_time
 from ._metadata import AuthorizationServerMetadata, Discovered
+from ._principal import OFFLINE
+from ._tokens import error_of_answer
 
-OFFLINE: Final = "offline_access"
-"""The scope for a refresh token, of authorization servers that have it."""
+MAX_SCOPES: Final = 4_096
+"""How long the scopes may be that are asked for, in characters: servers can want more each time."""
 
 MAX_ANSWER: Final = 8 * 1024
 """The longest URL of an answer, in characters."""
@@ -41,6 +45,9 @@ def scopes_to_request(
         discovered: What the server says of itself, for when its challenge names nothing.
         before: What was asked for before, and must not be lost.
         refreshes: Whether a refresh token is wanted.
+
+    Raises:
+        AuthorizationFailed: They are too many.
     """
     chosen: set[str] | None = None
     if challenged is not None:
@@ -52,6 +59,8 @@ def scopes_to_request(
         chosen = (chosen or set()) | before
     if refreshes and OFFLINE in (discovered.server.scopes_supported or ()):
         chosen = (chosen or set()) | {OFFLINE}
+    if len(scope_text(chosen) or "") > MAX_SCOPES:
+        raise AuthorizationFailed(f"the server asks for scopes of more than {MAX_SCOPES} characters (MAX_SCOPES)")
     return None if chosen is None else frozenset(chosen)
 
 
@@ -83,6 +92,15 @@ def code_challenge(verifier: str) -> str:
     )
 
 
+def _parameters_of(answer: str) -> dict[str, list[str]]:
+    """Return what is in the query of an answer; nothing if it is no URL."""
+    try:
+        query = urlsplit(answer).query
+    except ValueError:  # a person may have copied it from anywhere
+        return {}
+    return parse_qs(query, keep_blank_values=True)
+
+
 @final
 @attrs.frozen(kw_only=True)
 class LoginAttempt:
@@ -103,8 +121,10 @@ class LoginAttempt:
 
     def is_for(self, answer: str) -> bool:
         """Whether an answer is to this attempt: it brings its state, once."""
-        given = parse_qs(urlsplit(answer[:MAX_ANSWER]).query, keep_blank_values=True).get("state", [])
-        return len(given) == 1 and hmac.compare_digest(given[0].encode(), self._state.encode())
+        given = _parameters_of(answer[:MAX_ANSWER]).get("state", [])
+        return len(given) == 1 and hmac.compare_digest(
+            given[0].encode("utf-8", "surrogatepass"), self._state.encode()
+        )
 
     def take(self, answer: str) -> str:
         """Return the code in an answer.
@@ -119,7 +139,7 @@ class LoginAttempt:
             raise AuthorizationFailed(f"the answer to the login is longer than {MAX_ANSWER} characters")
         if not self.is_for(answer):
             raise AuthorizationFailed("the answer to the login is to another one: its state is not ours")
-        fields = parse_qs(urlsplit(answer).query, keep_blank_values=True)
+        fields = _parameters_of(answer)
         if any(len(values) > 1 for values in fields.values()):
             raise AuthorizationFailed("the answer to the login has a parameter more than once")
         issuer = fields.get("iss", [None])[0]
@@ -134,8 +154,9 @@ class LoginAttempt:
                 f"the answer to the login is from {printable(issuer)}, not from {self.server.name}"
             )
         if "error" in fields:
-            error = fields["error"][0]
-            description = fields.get("error_description", [""])[0]
+            secret = [self._state, self.verifier, *fields.get("code", ())]
+            error = without_secrets(fields["error"][0], secret)
+            description = without_secrets(fields.get("error_description", [""])[0], secret)
             more = f": {printable(description, 300)}" if description else ""
             raise AuthorizationFailed(
                 f"{self.server.name} refused the login ({printable(error, 100)}){more}",
@@ -183,4 +204,70 @@ def begin_login(
         url=f"{endpoint.partition('#')[0]}{separator}{urlencode(query)}",
         verifier=verifier,
         state=state,
+    )
+
+
+# A code to enter at another device.
+
+POLL_SECONDS: Final = 5.0
+"""How often it is asked whether a code was entered, if the authorization server does not say (RFC 8628, 3.2)."""
+
+MAX_USER_CODE: Final = 100
+"""The longest code that a person is asked to enter, in characters."""
+
+
+@final
+@attrs.frozen(kw_only=True)
+class DeviceCode:
+    """What a person needs who logs in at another device than this: as text, one sentence.
+
+    Attributes:
+        user_code: The code to enter.
+        verification_uri: The page to enter it at.
+        verification_uri_complete: The same page with the code entered already; `None` if there is none.
+        expires_in: How long that is possible, in seconds.
+        interval: How often it is asked whether that was done, in seconds.
+    """
+
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str | None = None
+    expires_in: float
+    interval: float = POLL_SECONDS
+    _device_code: str = attrs.field(repr=False, alias="device_code")
+
+    def __str__(self) -> str:
+        return f"To log in, open {self.verification_uri} and enter the code {self.user_code}"
+
+    def grant(self) -> dict[str, str | None]:
+        """Return the request for a token."""
+        return {"grant_type": DEVICE_CODE, "device_code": self._device_code}
+
+
+def read_device_code(status: int, document: object, server: AuthorizationServerMetadata) -> DeviceCode:
+    """Read the answer to the request for a code.
+
+    Raises:
+        AuthorizationFailed: There is none.
+    """
+    if not 200 <= status < 300:
+        raise error_of_answer(status, document, server.name, server.issuer)
+    said = document if is_object(document) else {}
+    texts: list[Any] = [said.get(name) for name in ("device_code", "user_code", "verification_uri")]
+    complete, expires_in, interval = (
+        said.get(name) for name in ("verification_uri_complete", "expires_in", "interval")
+    )
+    if (
+        not all(isinstance(each, str) and each.isprintable() and each for each in texts)
+        or not (is_time(expires_in) and expires_in > 0)
+        or len(texts[1]) > MAX_USER_CODE
+    ):
+        raise AuthorizationFailed(f"{server.name} gave no code that a person could enter")
+    return DeviceCode(
+        device_code=texts[0],
+        user_code=texts[1],
+        verification_uri=texts[2],
+        verification_uri_complete=complete if isinstance(complete, str) else None,
+        expires_in=float(expires_in),
+        interval=max(float(interval), 1.0) if is_time(interval) else POLL_SECONDS,
     )

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import attrs
 
+from .._codec._json import is_object
+from ._signed import PROOF_ALGORITHMS, import_key, is_quick, needs_auth_extra, read_signed
+
 if TYPE_CHECKING:
     from joserfc.jwk import ECKey
 
 ALGORITHM: Final = "ES256"
 """What we sign with: the one that every server of RFC 9449 must know."""
-
-ALGORITHMS: Final = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA")
-"""What a proof may be signed with: never with a shared secret (RFC 9449, section 4.3)."""
 
 TYPE: Final = "dpop+jwt"
 MAX_PROOF: Final = 8 * 1024
@@ -34,11 +34,8 @@ class InvalidProof(ValueError):
     """A proof is not valid. The message names what is wrong, and repeats nothing of it."""
 
 
-def needs_auth_extra(error: ImportError) -> RuntimeError:
-    """Return the error that says what to install."""
-    made = RuntimeError("this needs joserfc, which signs and verifies tokens: pip install 'trio-mcp[auth]'")
-    made.__cause__ = error
-    return made
+class AnotherKey(InvalidProof):
+    """A proof is by another key than the one that was asked for."""
 
 
 def token_hash(access_token: str) -> str:
@@ -85,13 +82,17 @@ class DpopKey:
 
     def __init__(self, jwk: Mapping[str, Any] | None = None) -> None:
         try:
+            from joserfc.errors import JoseError
             from joserfc.jwk import ECKey
         except ImportError as error:
             raise needs_auth_extra(error) from error
         if jwk is None:
             self._key: ECKey = ECKey.generate_key("P-256", private=True)
         else:
-            self._key = ECKey.import_key(cast("Any", dict(jwk)))
+            try:
+                self._key = ECKey.import_key(cast("Any", dict(jwk)))
+            except (JoseError, TypeError, KeyError):
+                raise ValueError("what is given is no key for DpopKey") from None  # nothing of it is shown
         if not self._key.is_private or self._key.curve_name != "P-256":
             raise ValueError("a key for DPoP must be a private key on the curve P-256")
 
@@ -164,35 +165,34 @@ class Proof:
     claims: Mapping[str, Any]
 
 
-def read_proof(proof: str) -> Proof:
+def read_proof(proof: str, key: str | None = None) -> Proof:
     """Read a proof, and verify its signature by the key in it (RFC 9449, section 4.3, checks 2 to 7).
 
+    Args:
+        proof: The proof.
+        key: The thumbprint that its key must have; by default, any.
+
     Raises:
+        AnotherKey: Its key is another one; its signature was not looked at.
         InvalidProof: It is none.
         RuntimeError: joserfc is not installed.
     """
     if len(proof) > MAX_PROOF:
         raise InvalidProof(f"the proof is longer than {MAX_PROOF} characters")
-    try:
-        from joserfc import jws, jwt
-        from joserfc.errors import JoseError
-        from joserfc.jwk import JWKRegistry
-    except ImportError as error:
-        raise needs_auth_extra(error) from error
-    try:
-        registry = jws.JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
-        registry.max_header_length = MAX_PROOF  # an RSA key takes more than joserfc expects of a header
-        header: Mapping[str, Any] = jws.extract_compact(proof.encode("ascii"), registry=registry).protected
-        jwk = header.get("jwk")
-        if header.get("typ") != TYPE or not isinstance(jwk, dict):
-            raise InvalidProof("the proof has no key, or is of another type")
-        fields = cast("dict[str, Any]", jwk)
-        if "d" in fields or "k" in fields or fields.get("kty") == "oct":
-            raise InvalidProof("the proof shows a private key, or a shared secret")
-        key = JWKRegistry.import_key(cast("Any", fields))
-        token = jwt.decode(proof, key, algorithms=list(ALGORITHMS), registry=registry)
-        return Proof(thumbprint(fields), token.claims)
-    except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
-        if isinstance(error, InvalidProof):
-            raise
-        raise InvalidProof("the proof cannot be read, or its signature is wrong") from error
+    read = read_signed(proof)
+    if read is None:
+        raise InvalidProof("the proof cannot be read")
+    jwk: object = read.header.get("jwk")
+    if read.header.get("typ") != TYPE or not is_object(jwk):
+        raise InvalidProof("the proof has no key, or is of another type")
+    if "d" in jwk or "k" in jwk or jwk.get("kty") == "oct":
+        raise InvalidProof("the proof shows a private key, or a shared secret")
+    own = thumbprint(jwk)
+    if key is not None and own != key:
+        raise AnotherKey("the proof is by another key")
+    public = import_key(jwk) if is_quick(jwk) else None
+    if public is None:
+        raise InvalidProof("the proof is by a key of a kind or a size that is not accepted")
+    if not read.is_by(public, PROOF_ALGORITHMS):
+        raise InvalidProof("the signature of the proof is wrong")
+    return Proof(own, read.claims)

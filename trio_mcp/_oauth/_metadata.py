@@ -13,8 +13,10 @@ sections 3 and 5.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Final, cast, final
+from enum import IntEnum
+from typing import Any, Final, TypeAlias, cast, final
 from urllib.parse import SplitResult, urlsplit
 
 import attrs
@@ -36,8 +38,21 @@ LEGACY_VERSION: Final = ("MCP-Protocol-Version", "2025-03-26")
 """The field with which the metadata of that revision are asked for."""
 
 
+_IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+_NAT64_HERE: Final = ipaddress.ip_network("64:ff9b:1::/48")
+"""Translated by the network that one is in (RFC 8215)."""
+
+_NO_NETWORK: Final = ipaddress.ip_network("0.0.0.0/8")
+
+_CLOUDS: Final = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254")))
+"""Where clouds tell their machines secrets, beside addresses of a single link."""
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host of a URL, without brackets, is this machine."""
+    host = host.removesuffix(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -46,41 +61,79 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def is_address(host: str) -> bool:
-    """Whether a host of a URL, without brackets, is an IP address and not a name."""
+def address_in(host: str) -> str | None:
+    """Return the IP address that a host of a URL, without brackets, is; `None` for a name.
+
+    Systems, and proxies, take addresses of IPv4 in older forms, too: ``127.1``, ``0x7f000001``, ``2130706433``.
+    """
+    host = host.removesuffix(".")
     try:
-        ipaddress.ip_address(host.partition("%")[0])
+        return str(ipaddress.ip_address(host))
     except ValueError:
-        return False
-    return True
+        pass
+    parts = host.lower().split(".")
+    if len(parts) > 4 or not all(map(_OLD_NUMBER.fullmatch, parts)):
+        return None
+    *first, last = (
+        int(part, 16 if part.startswith("0x") else 8 if part.startswith("0") else 10) for part in parts
+    )
+    if any(each > 255 for each in first) or last >= 256 ** (4 - len(first)):
+        return None
+    return str(ipaddress.IPv4Address(sum(each << 8 * (3 - n) for n, each in enumerate(first)) + last))
 
 
-def is_link_local(address: str) -> bool:
-    """Whether an IP address is one of a single link, where machines of a cloud learn their secrets."""
+_OLD_NUMBER: Final = re.compile(r"0x[0-9a-f]{1,8}|0[0-7]{0,11}|[1-9][0-9]{0,9}")
+
+
+def _read_address(address: str) -> _IpAddress | None:
+    """Return an address, or that of IPv4 which it stands for."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv4Address):
+        return found
+    if found in _NAT64:
+        return ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+    return found.ipv4_mapped or found.sixtofour or found
+
+
+def tells_secrets(address: str) -> bool:
+    """Whether machines of a cloud may learn their secrets at an IP address, such as one of a single link."""
+    found = _read_address(address)
+    if found is None:
         return False
-    inner = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return (inner or found).is_link_local
+    if found in _NAT64_HERE:
+        found = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+    return found.is_link_local or found in _CLOUDS
+
+
+@final
+class Place(IntEnum):
+    """How far away an address is: a server may name what is as far away as itself, or farther."""
+
+    HERE = 0
+    """On this machine."""
+
+    NEAR = 1
+    """On a link, or in a private network."""
+
+    FAR = 2
+    """On the internet."""
+
+
+def place_of(address: str) -> Place:
+    """Return where an IP address is. One without a meaning, such as 0.0.0.0, leads to this machine."""
+    found = _read_address(address)
+    if found is None or found.is_loopback or found.is_unspecified or found in _NO_NETWORK:
+        return Place.HERE
+    is_far = found.is_global and not found.is_multicast and not found.is_reserved and found not in _NAT64_HERE
+    return Place.FAR if is_far else Place.NEAR
 
 
 def is_public_address(address: str) -> bool:
     """Whether an IP address is one of the internet, and not of a machine, a link or a private network."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour
-        if inner is not None:
-            found = inner
-        elif found in _NAT64:
-            found = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
-    return found.is_global and not found.is_multicast and not found.is_reserved
-
-
-_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+    return place_of(address) is Place.FAR
 
 
 def split_url(url: str) -> SplitResult:
@@ -255,12 +308,10 @@ class AuthorizationServerMetadata:
     revocation_endpoint: str | None = None
     jwks_uri: str | None = None
     scopes_supported: tuple[str, ...] | None = None
-    grant_types_supported: tuple[str, ...] | None = None
     token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
-    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
+    device_authorization_endpoint: str | None = None
     code_challenge_methods_supported: tuple[str, ...] | None = None
     authorization_grant_profiles_supported: tuple[str, ...] | None = None
-    dpop_signing_alg_values_supported: tuple[str, ...] | None = None
     client_id_metadata_document_supported: bool = False
     authorization_response_iss_parameter_supported: bool = False
     is_assumed: bool = False
@@ -268,51 +319,47 @@ class AuthorizationServerMetadata:
     name: str = "the authorization server"
 
 
+_URLS: Final = (
+    *("authorization_endpoint", "registration_endpoint", "revocation_endpoint", "jwks_uri"),
+    "device_authorization_endpoint",
+)
+_LISTS: Final = (
+    *("scopes_supported", "token_endpoint_auth_methods_supported", "code_challenge_methods_supported"),
+    "authorization_grant_profiles_supported",
+)
+_FLAGS: Final = ("client_id_metadata_document_supported", "authorization_response_iss_parameter_supported")
+
+
 def read_authorization_server(
-    members: Mapping[str, Any], url: str, issuers: Sequence[str]
+    read: Mapping[str, Any], url: str, issuers: Sequence[str]
 ) -> AuthorizationServerMetadata:
     """Read a document of an authorization server.
 
     Args:
-        members: The document.
+        read: The document.
         url: Where it was found.
         issuers: The issuer that it must name, and what else is accepted for it.
 
     Raises:
         AuthorizationFailed: It names another issuer (RFC 8414, section 3.3), or is not valid.
     """
-    document = _Document(f"the authorization server metadata at {printable(url)}", members)
+    document = _Document(f"the authorization server metadata at {printable(url)}", read)
     issuer = document.text("issuer")
     if issuer is None or issuer not in issuers:
         raise AuthorizationFailed(
-            f"{document.name} name the issuer {printable(str(issuer))}, not {printable(issuers[0])}: they are "
-            "not used"
+            f"{document.name} name the issuer {printable(str(issuer)) or repr('')}, not {printable(issuers[0])}: "
+            "they are not used"
         )
     token_endpoint = document.url("token_endpoint")
     if token_endpoint is None:
         raise AuthorizationFailed(f"{document.name} have no token_endpoint")
-    return AuthorizationServerMetadata(
-        issuer=issuer,
-        token_endpoint=token_endpoint,
-        authorization_endpoint=document.url("authorization_endpoint"),
-        registration_endpoint=document.url("registration_endpoint"),
-        revocation_endpoint=document.url("revocation_endpoint"),
-        jwks_uri=document.url("jwks_uri"),
-        scopes_supported=document.texts("scopes_supported"),
-        grant_types_supported=document.texts("grant_types_supported"),
-        token_endpoint_auth_methods_supported=document.texts("token_endpoint_auth_methods_supported"),
-        token_endpoint_auth_signing_alg_values_supported=document.texts(
-            "token_endpoint_auth_signing_alg_values_supported"
-        ),
-        code_challenge_methods_supported=document.texts("code_challenge_methods_supported"),
-        authorization_grant_profiles_supported=document.texts("authorization_grant_profiles_supported"),
-        dpop_signing_alg_values_supported=document.texts("dpop_signing_alg_values_supported"),
-        client_id_metadata_document_supported=document.flag("client_id_metadata_document_supported"),
-        authorization_response_iss_parameter_supported=document.flag(
-            "authorization_response_iss_parameter_supported"
-        ),
-        name=f"the authorization server {printable(issuer)}",
-    )
+    members = {
+        **{name: document.url(name) for name in _URLS},
+        **{name: document.texts(name) for name in _LISTS},
+        **{name: document.flag(name) for name in _FLAGS},
+        "name": f"the authorization server {printable(issuer)}",
+    }
+    return AuthorizationServerMetadata(issuer=issuer, token_endpoint=token_endpoint, **cast("Any", members))
 
 
 # Where documents are.
@@ -350,10 +397,12 @@ class Fetch:
     Attributes:
         url: Where.
         headers: Further fields of the request.
+        is_hint: Whether the server has named the whole URL in a challenge.
     """
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
+    is_hint: bool = attrs.field(default=False, eq=False)
 
 
 @final
@@ -373,6 +422,11 @@ class Fetched:
     def members(self) -> Mapping[str, Any] | None:
         """The document, if there is one."""
         return self.document if 200 <= self.status < 300 and is_object(self.document) else None
+
+    @property
+    def outcome(self) -> str:
+        """What came instead of a document, for errors."""
+        return "not a JSON object" if 200 <= self.status < 300 else f"HTTP status {self.status}"
 
 
 @final
@@ -396,13 +450,16 @@ class Discovered:
 Discovery = Generator[Fetch, Fetched, Discovered]
 
 
-def discover(server_url: str, hint: str | None = None, issuer: str | None = None) -> Discovery:
+def discover(
+    server_url: str, hint: str | None = None, issuer: str | None = None, former: str | None = None
+) -> Discovery:
     """Find out who issues tokens for a server.
 
     Args:
         server_url: The server.
         hint: Where its challenge says that its metadata are (``resource_metadata``).
         issuer: The authorization server to use; `None` for the first that the server names and that answers.
+        former: The one that was used before, and is tried first if the server goes on naming it.
 
     Raises:
         AuthorizationFailed: Nothing was found that may be used.
@@ -419,12 +476,11 @@ def discover(server_url: str, hint: str | None = None, issuer: str | None = None
         if issuer not in named:
             raise AuthorizationFailed(
                 f"{printable(server_url)} takes tokens of {', '.join(map(printable, named))}, and not of "
-                f"{issuer}, "
-                "which this client is set up for"
+                f"{issuer or repr('')}, which this client is set up for"
             )
         named = (issuer,)
     failure: AuthorizationFailed | None = None
-    for each in named:
+    for each in sorted(named, key=lambda each: each != former):
         try:
             server = yield from find_server(each)
         except AuthorizationFailed as error:
@@ -449,7 +505,7 @@ def _find_resource(server_url: str, hint: str | None) -> Generator[Fetch, Fetche
             raise AuthorizationFailed(f"the resource_metadata of the challenge cannot be used: {error}") from None
         urls = [hint, *(url for url in urls if url != hint)]
     for url in urls:
-        fetched = yield Fetch(url)
+        fetched = yield Fetch(url, is_hint=url == hint)
         if fetched.members is not None:
             return read_protected_resource(fetched.members, url, server_url)
         _check_continues(fetched, url)
@@ -457,8 +513,8 @@ def _find_resource(server_url: str, hint: str | None) -> Generator[Fetch, Fetche
 
 
 def _check_continues(fetched: Fetched, url: str) -> None:
-    """A place without a document is passed over; a server that fails is no such place."""
-    if fetched.status >= 500:
+    """A place without a document is passed over; a server that fails, or has no time, is no such place."""
+    if fetched.status >= 500 or fetched.status == 429:
         raise AuthorizationFailed(f"{printable(url)} answered with HTTP status {fetched.status}")
 
 
@@ -472,13 +528,15 @@ def find_server(issuer: str) -> Generator[Fetch, Fetched, AuthorizationServerMet
         urls = server_metadata_urls(issuer)
     except ValueError as error:
         raise AuthorizationFailed(f"the issuer {printable(issuer)} cannot be used: {error}") from None
+    tried: list[str] = []
     for url in urls:
         fetched = yield Fetch(url)
         if fetched.members is not None:
             return read_authorization_server(fetched.members, url, [issuer])
         _check_continues(fetched, url)
+        tried.append(f"{url} ({fetched.outcome})")
     raise AuthorizationFailed(
-        f"the authorization server {printable(issuer)} has no metadata at {', '.join(urls)}"
+        f"the authorization server {printable(issuer)} has no metadata at {', '.join(tried)}"
     )
 
 

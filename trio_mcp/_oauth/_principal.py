@@ -1,14 +1,24 @@
-"""Who sends a message, as far as the transport knows.
+"""Who sends a message, as far as the transport knows; and the certificate by which a client of TLS shows that.
 
 A principal is a string, the name under which a server keeps what belongs to it: so that it can be compared,
 logged and written as JSON like any name, and code that was written for names goes on working.
+
+Spec: RFC 9068; RFC 8705; RFC 4514 for names in certificates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, Self, final
+
+import attrs
+
+OFFLINE: Final = "offline_access"
+"""The scope for a refresh token, of authorization servers that have it; no server needs it."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -73,15 +83,13 @@ class Principal(str):
         if issuer is not None and (not issuer or " " in issuer):  # or two principals could have one string
             raise ValueError(f"the issuer of a principal must not be empty or contain spaces: {issuer!r}")
         self = super().__new__(cls, subject if issuer is None else f"{issuer} {subject}")
-        for name, value in (
-            ("subject", str(subject)),
-            ("issuer", issuer),
-            ("client_id", client_id),
-            ("scopes", frozenset(scopes)),
-            ("claims", claims if isinstance(claims, MappingProxyType) else MappingProxyType(dict(claims))),
-            ("token", token),
-        ):
-            object.__setattr__(self, name, value)
+        keep = object.__setattr__
+        keep(self, "subject", str(subject))
+        keep(self, "issuer", issuer)
+        keep(self, "client_id", client_id)
+        keep(self, "scopes", frozenset(scopes))
+        keep(self, "claims", claims if isinstance(claims, MappingProxyType) else MappingProxyType(dict(claims)))
+        keep(self, "token", token)
         return self
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -118,3 +126,60 @@ def _check_text(subject: object) -> None:
 def as_principal(name: str | None) -> Principal | None:
     """Return the principal of a name that a transport gives; it may be one already."""
     return name if name is None or isinstance(name, Principal) else Principal(name)
+
+
+# Certificates.
+
+
+@final
+@attrs.frozen
+class ClientCertificate:
+    """The certificate by which the client of a TLS connection has shown who it is. Its chain was verified.
+
+    Attributes:
+        der: The certificate.
+        fields: What it says, as `ssl.SSLSocket.getpeercert` returns it; empty where the host knows it only as
+            bytes.
+    """
+
+    der: bytes = attrs.field(repr=False)
+    fields: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
+
+    @property
+    def thumbprint(self) -> str:
+        """Its hash, as tokens that are bound to it have it (RFC 8705, ``x5t#S256``)."""
+        return base64.urlsafe_b64encode(hashlib.sha256(self.der).digest()).rstrip(b"=").decode("ascii")
+
+    @property
+    def subject(self) -> str:
+        """Its subject, such as ``CN=worker,O=Example``; empty if that is not known."""
+        return _distinguished_name(self.fields.get("subject", ()))
+
+    @property
+    def issuer(self) -> str:
+        """Its issuer, likewise."""
+        return _distinguished_name(self.fields.get("issuer", ()))
+
+    def alternative_names(self, kind: str) -> list[str]:
+        """Return its alternative names of a kind: ``DNS``, ``URI``, ``email``."""
+        return [value for each, value in self.fields.get("subjectAltName", ()) if each == kind]
+
+
+_SHORT: Final = {
+    "commonName": "CN",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+}
+_SPECIAL: Final = re.compile(r'([,+"\\<>;=])')
+
+
+def _distinguished_name(name: Sequence[Sequence[tuple[str, str]]]) -> str:
+    """Return a name as text (RFC 4514), its most specific part first."""
+
+    def written(kind: str, value: str) -> str:
+        return _SHORT.get(kind, kind) + "=" + _SPECIAL.sub(r"\\\1", value)
+
+    return ",".join("+".join(written(kind, value) for kind, value in part) for part in reversed(name))

@@ -7,25 +7,27 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Any, Final, final
 from urllib.parse import urlsplit
 
+from .._core._account import Loan, Overdrawn, Pool, lend_all
 from ._challenges import format_challenge
-from ._dpop import ALGORITHMS, InvalidProof, content_digest, read_proof, token_hash
+from ._dpop import AnotherKey, InvalidProof, content_digest, read_proof, token_hash
 from ._metadata import canonical_resource
+from ._signed import PROOF_ALGORITHMS
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 
 PROOF_SECONDS: Final = 300.0
 """How old a proof may be, and how far ahead its clock, in seconds."""
 
+PROOF_BYTES: Final = 200
+"""What a proof takes that is remembered, in bytes."""
+
 MAX_PROOFS: Final = 100_000
 """How many proofs are remembered, so that none is used twice."""
-
-MAX_PROOFS_OF_ONE: Final = 20_000
-"""How many of them may be of one key."""
 
 _NONCE_SECONDS: Final = 120
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -82,7 +84,7 @@ def resource_metadata(
     if documentation is not None:
         document["resource_documentation"] = documentation
     if dpop is not None:
-        document["dpop_signing_alg_values_supported"] = list(ALGORITHMS)
+        document["dpop_signing_alg_values_supported"] = list(PROOF_ALGORITHMS)
         document["dpop_bound_access_tokens_required"] = dpop == "required"
     if binds_certificates:
         document["tls_client_certificate_bound_access_tokens"] = True
@@ -103,7 +105,7 @@ def challenge(
     """
     said = {"error": error, "error_description": description, "resource_metadata": url}
     said["scope"] = " ".join(sorted(scopes)) or None
-    said["algs"] = " ".join(ALGORITHMS) if scheme == "DPoP" else None
+    said["algs"] = " ".join(PROOF_ALGORITHMS) if scheme == "DPoP" else None
     return format_challenge(scheme, said)
 
 
@@ -124,53 +126,72 @@ class ProofRefused(Exception):
         self.reason = reason
 
 
-class TooManyProofs(Exception):
-    """There is no room to remember another proof."""
-
-
 @final
 class UsedProofs:
-    """Remembers which proofs were used, for as long as they are good. Each takes about 150 bytes.
+    """Remembers which proofs were used, for as long as they are good.
 
-    Kept true: a proof is in `_seen` for as long as it could be accepted; `_order` has them by the time at which
-    they may be forgotten.
+    None can be forgotten earlier, or it would be good again. So each principal gets at most as many places as are
+    left for all others: however many it has keys for, and however many do the same, the next one finds room.
+
+    Kept true: a proof is in `_seen` for as long as it could be accepted; `_order` is a heap of these by the time
+    at which they may be forgotten, and `_loans` counts those of each principal.
+
+    Args:
+        memory: Lends what they take in memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Pool) -> None:
+        self._pools: Final = (Pool("MAX_PROOFS", MAX_PROOFS, unit="proofs"), memory)
         self._seen: set[bytes] = set()
-        self._order: deque[tuple[float, bytes, str]] = deque()
-        self._of: dict[str, int] = {}
+        self._order: list[tuple[float, bytes, str]] = []
+        self._loans: dict[str, tuple[Loan, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._seen)
 
-    def use(self, key: str, id: str, now: float) -> None:
+    def use(self, holder: str, proof: tuple[str, str], until: float, now: float) -> None:
         """Note that a proof was used.
 
         Args:
-            key: The thumbprint of its key.
-            id: Its id, unique for the key.
-            now: The time, in seconds since 1970.
+            holder: In whose name it is remembered.
+            proof: The thumbprint of its key, and its id, which is unique for the key.
+            until: How long it would be good, in seconds since 1970.
+            now: The time.
 
         Raises:
             ProofRefused: It was used before.
-            TooManyProofs: There is no room.
+            Overdrawn: There is no room.
         """
-        while self._order and self._order[0][0] <= now:
-            _, old, of = self._order.popleft()
+        while self._order and self._order[0][0] < now:
+            _, old, of = heappop(self._order)
             self._seen.discard(old)
-            self._of[of] -= 1
-            if not self._of[of]:
-                del self._of[of]
+            self._count(of, -1)
+        key, id = proof
         digest = hashlib.sha256(f"{key} {id}".encode("utf-8", "surrogatepass")).digest()[:16]
         if digest in self._seen:
             raise ProofRefused("invalid_dpop_proof", "the proof was used before")
-        if self._of.get(key, 0) >= MAX_PROOFS_OF_ONE or len(self._seen) >= MAX_PROOFS:
-            raise TooManyProofs
+        self._count(holder, 1)
         self._seen.add(digest)
-        self._of[key] = self._of.get(key, 0) + 1
-        # It may be dated ahead, and is good for as long again.
-        self._order.append((now + 2 * PROOF_SECONDS, digest, key))
+        heappush(self._order, (until, digest, holder))
+
+    def _count(self, holder: str, more: int) -> None:
+        loans = self._loans.get(holder)
+        if loans is None:
+            loans = self._loans[holder] = lend_all([(pool, 0) for pool in self._pools], holder, "proofs")
+        places, lent = loans
+        count = places.amount + more
+        try:
+            places.change(count)
+            try:
+                lent.change(count * PROOF_BYTES)
+            except Overdrawn:
+                places.change(count - more)
+                raise
+        finally:
+            if not places.amount:
+                del self._loans[holder]
+                places.give_back()
+                lent.give_back()
 
 
 @final
@@ -180,14 +201,15 @@ class ProofRules:
     Args:
         resource: The URL that clients use.
         secret: What nonces are made of; `None` if proofs need none.
+        memory: Lends what it takes to remember those that were used.
     """
 
-    def __init__(self, resource: str, secret: bytes | None) -> None:
+    def __init__(self, resource: str, secret: bytes | None, memory: Pool) -> None:
         parts = urlsplit(canonical_resource(resource))
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self._resource = f"{self._origin}{parts.path}"
         self._secret = secret
-        self.used = UsedProofs()
+        self.used = UsedProofs(memory)
 
     def nonce(self, now: float) -> str | None:
         """Return the nonce of this time; `None` if proofs need none."""
@@ -198,12 +220,13 @@ class ProofRules:
         return hmac.digest(secret, b"%d" % period, "sha256").hex()[:32]
 
     def check(
-        self, proofs: Sequence[str], *, method: str, path: str, token: str, key: str, now: float
+        self, proofs: Sequence[str], *, holder: str, method: str, path: str, token: str, key: str, now: float
     ) -> Mapping[str, Any]:
         """Check the proof of a request; return what it says.
 
         Args:
             proofs: The values of all `DPoP` fields.
+            holder: In whose name it is remembered.
             method: The method of the request.
             path: Its path, as the client may have sent it.
             token: The token that it comes with.
@@ -212,12 +235,14 @@ class ProofRules:
 
         Raises:
             ProofRefused: It is not accepted.
-            TooManyProofs: There is no room to remember it.
+            Overdrawn: There is no room to remember it.
         """
         if len(proofs) != 1:
             raise ProofRefused("invalid_dpop_proof", "there must be one proof")
         try:
-            proof = read_proof(proofs[0])
+            proof = read_proof(proofs[0], key)
+        except AnotherKey:
+            raise ProofRefused("invalid_token", "the token is bound to another key") from None
         except InvalidProof as error:
             raise ProofRefused("invalid_dpop_proof", str(error)) from None
         claims = proof.claims
@@ -235,15 +260,13 @@ class ProofRules:
             raise ProofRefused("invalid_dpop_proof", "iat is not now")
         if claims.get("ath") != token_hash(token):
             raise ProofRefused("invalid_dpop_proof", "ath is not the hash of the token")
-        if proof.thumbprint != key:
-            raise ProofRefused("invalid_token", "the token is bound to another key")
         if not isinstance(id, str) or not id:
             raise ProofRefused("invalid_dpop_proof", "jti is missing")
         if self._secret is not None:
             period = int(now // _NONCE_SECONDS)
             if claims.get("nonce") not in [self._nonce(self._secret, period - back) for back in (0, 1)]:
                 raise ProofRefused("use_dpop_nonce", "the proof needs the nonce of DPoP-Nonce")
-        self.used.use(key, id, now)
+        self.used.use(holder, (key, id), issued + PROOF_SECONDS, now)
         return claims
 
     def _is_here(self, url: str, path: str) -> bool:

@@ -6,8 +6,12 @@ the extensions of MCP for client credentials, enterprise-managed authorization a
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any, Final, final
 from urllib.parse import urlencode
 
@@ -15,8 +19,8 @@ import attrs
 
 from .._codec._json import is_object
 from .._errors import AuthorizationFailed
-from .._printable import printable
-from ._clients import ASSERTION_TYPE, OAuthClient, basic_credentials, client_assertion
+from .._printable import printable, without_secrets
+from ._clients import ASSERTION_TYPE, OAuthClient, basic_credentials, client_assertion, is_time
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -31,6 +35,14 @@ send)."""
 MAX_TOKEN: Final = 32 * 1024
 """The longest token, in characters."""
 
+_SECRETS: Final = frozenset(
+    (
+        *("code", "code_verifier", "refresh_token", "client_secret", "client_assertion", "assertion"),
+        *("subject_token", "token", "device_code"),
+    )
+)
+"""Parameters of requests whose values are secrets."""
+
 
 @final
 @attrs.frozen(kw_only=True)
@@ -41,11 +53,13 @@ class TokenRequest:
         url: The endpoint.
         headers: Its fields.
         body: Its body.
+        secrets: What in its body is secret, and is not shown where an answer quotes it.
     """
 
     url: str
     headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
     body: bytes = attrs.field(default=b"", repr=False)
+    secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
 
 
 def token_request(
@@ -66,9 +80,8 @@ def token_request(
     form = {name: value for name, value in grant.items() if value is not None}
     headers = [("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json")]
     if client is not None:
-        form["client_id"] = (
-            client.client_id
-        )  # beside Basic, too: the Python SDK's endpoint refuses requests without
+        # Beside Basic, too: the Python SDK's endpoint refuses requests without.
+        form["client_id"] = client.client_id
         if client.method == "client_secret_basic":
             headers.append(("Authorization", basic_credentials(client.client_id, client.client_secret or "")))
         if client.method == "client_secret_post":
@@ -77,7 +90,9 @@ def token_request(
             assert client.key is not None
             form["client_assertion_type"] = ASSERTION_TYPE
             form["client_assertion"] = client_assertion(client.client_id, client.key, audience, now=now)
-    return TokenRequest(url=url, headers=tuple(headers), body=urlencode(form).encode("ascii"))
+    secrets = tuple(value for name, value in form.items() if name in _SECRETS)
+    body = urlencode(form).encode("ascii")
+    return TokenRequest(url=url, headers=tuple(headers), body=body, secrets=secrets)
 
 
 @final
@@ -95,6 +110,8 @@ class TokenSet:
         granted: The scopes that it has; as asked, if the issuer does not say.
         expires_at: The time of day when it ends, in seconds since 1970; `None` if that is not known.
         refresh_token: What brings the next one.
+        registration: The client that it was issued to, if that has registered itself: it is needed for
+            refreshing, for as long as this token lasts and no longer.
     """
 
     access_token: str = attrs.field(repr=False)
@@ -106,6 +123,7 @@ class TokenSet:
     granted: frozenset[str] | None = None
     expires_at: float | None = None
     refresh_token: str | None = attrs.field(default=None, repr=False)
+    registration: OAuthClient | None = attrs.field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return what is stored."""
@@ -119,6 +137,7 @@ class TokenSet:
             "granted": None if self.granted is None else sorted(self.granted),
             "expires_at": self.expires_at,
             "refresh_token": self.refresh_token,
+            "registration": None if self.registration is None else self.registration.to_json(),
         }
 
     @classmethod
@@ -129,8 +148,15 @@ class TokenSet:
             KeyError, TypeError, ValueError: It is none.
         """
         requested, granted, expires_at = stored["requested"], stored["granted"], stored["expires_at"]
+        registration = stored.get("registration")
         texts = [stored[name] for name in ("access_token", "token_type", "resource", "issuer")]
-        if not all(isinstance(each, str) for each in texts) or not _SENDABLE.fullmatch(texts[0]):
+        others = (stored.get("client_id"), stored.get("refresh_token"))
+        if (
+            not all(isinstance(each, str) for each in texts)
+            or not all(isinstance(each, (str, NoneType)) for each in others)
+            or not _SENDABLE.fullmatch(texts[0])
+            or not (expires_at is None or is_time(expires_at))
+        ):
             raise ValueError("not a token")
         return cls(
             access_token=stored["access_token"],
@@ -142,6 +168,7 @@ class TokenSet:
             granted=None if granted is None else frozenset(map(str, granted)),
             expires_at=None if expires_at is None else float(expires_at),
             refresh_token=stored.get("refresh_token"),
+            registration=None if registration is None else OAuthClient.from_json(registration),
         )
 
 
@@ -157,6 +184,7 @@ class Asked:
         client_id: Who has asked.
         scopes: The scopes.
         refresh_token: The refresh token that goes on being good if there is no other in the answer.
+        secrets: What was sent in secret.
     """
 
     issuer: str
@@ -165,15 +193,20 @@ class Asked:
     client_id: str | None = None
     scopes: frozenset[str] | None = None
     refresh_token: str | None = attrs.field(default=None, repr=False)
+    secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
 
 
 def error_of_answer(status: int, document: object, name: str, issuer: str) -> AuthorizationFailed:
     """Return the error for a refusal of a token endpoint (RFC 6749, section 5.2)."""
     members = document if is_object(document) else {}
     error, description = members.get("error"), members.get("error_description")
-    why = ": ".join(printable(each, 300) for each in (error, description) if isinstance(each, str))
+    given = [printable(each, 300) for each in (error, description) if isinstance(each, str)]
+    if status == 429 or not 400 <= status < 500:
+        # No refusal, whatever it says: the same request may succeed later.
+        why = ": ".join([f"HTTP status {status}", *given])
+        return AuthorizationFailed(f"{name} could not answer the request for a token ({why})", issuer=issuer)
     return AuthorizationFailed(
-        f"{name} refused a token ({why or f'HTTP status {status}'})",
+        f"{name} refused a token ({': '.join(given) or f'HTTP status {status}'})",
         error=error if isinstance(error, str) else None,
         issuer=issuer,
     )
@@ -207,8 +240,9 @@ def read_token(status: int, document: object, asked: Asked, *, now: float, bound
     ):
         raise AuthorizationFailed(f"{asked.name} issued an access_token that cannot be sent")
     if not isinstance(kind, str) or kind.lower() not in ("bearer", "dpop"):
+        shown = without_secrets(str(kind), [access_token, *asked.secrets])
         raise AuthorizationFailed(
-            f"{asked.name} issued a token of the type {printable(str(kind), 40)}, not Bearer or DPoP"
+            f"{asked.name} issued a token of the type {printable(shown, 40)!r}, not Bearer or DPoP"
         )
     is_bound = kind.lower() == "dpop"
     if is_bound and not bound:
@@ -220,7 +254,7 @@ def read_token(status: int, document: object, asked: Asked, *, now: float, bound
     if isinstance(lifetime, str) and lifetime.isascii() and lifetime.isdigit():
         lifetime = int(lifetime[:12])
     expires_at = None
-    if isinstance(lifetime, (int, float)) and not isinstance(lifetime, bool) and 0 <= lifetime < 1e12:
+    if is_time(lifetime) and 0 < lifetime < 1e12:  # 0 says nothing: no token is issued for no time
         expires_at = now + float(lifetime)
     return TokenSet(
         access_token=access_token,
@@ -233,6 +267,20 @@ def read_token(status: int, document: object, asked: Asked, *, now: float, bound
         expires_at=expires_at,
         refresh_token=refresh if isinstance(refresh, str) and refresh else asked.refresh_token,
     )
+
+
+def holder_of(token: str) -> str:
+    """Return a name for whomever an issuer has made a token for; if it does not say that, for the token alone."""
+    said: Any = None
+    try:
+        claims = token.split(".")[1].encode("ascii")
+        said = json.loads(base64.urlsafe_b64decode(claims + b"=" * (-len(claims) % 4)))
+    except (IndexError, ValueError, RecursionError):
+        pass  # it is no JWT
+    who = [said.get("iss"), said.get("sub")] if is_object(said) else []
+    is_said = len(who) == 2 and all(isinstance(each, str) and each for each in who)
+    text = json.dumps(["for", *who] if is_said else ["token", token])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_exchanged(status: int, document: object, name: str, issuer: str) -> str:

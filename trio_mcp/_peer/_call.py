@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import attrs
 import trio
@@ -451,7 +451,12 @@ class Call:
                 progress = self.take_progress()
                 if self.on_room is not None:
                     self.on_room(self)
-                await self._handle(progress)
+                assert self.on_progress is not None
+                self._is_handling = True
+                outcome = self.on_progress(progress)
+                if outcome is not None and isinstance(outcome, Awaitable):
+                    await self._handle(cast("Awaitable[object]", outcome))
+                self._is_handling = False
             if self.is_settled:
                 return
             if self._unclear is None:
@@ -466,19 +471,14 @@ class Call:
         self._unclear = None
         fail()
 
-    async def _handle(self, progress: Progress) -> None:
-        assert self.on_progress is not None
-        self._is_handling = True
-        outcome = self.on_progress(progress)
-        if isinstance(outcome, Awaitable):
-            with trio.CancelScope(deadline=self._callbacks_end) as scope:
-                self._callback = scope
-                await outcome
-            self._callback = None
-            if scope.cancelled_caught:
-                self.error = self._why_cut
-                self.forget_progress()
-        self._is_handling = False
+    async def _handle(self, callback: Awaitable[object]) -> None:
+        with trio.CancelScope(deadline=self._callbacks_end) as scope:
+            self._callback = scope
+            await callback
+        self._callback = None
+        if scope.cancelled_caught:
+            self.error = self._why_cut
+            self.forget_progress()
 
     def fail_at(self, until: float, fail: Callable[[], object]) -> None:
         """The other side may have refused this request, in an error without an id: fail it if no answer comes."""
@@ -486,15 +486,17 @@ class Call:
             self._unclear = until, fail
             self._wake.unpark()
 
-    def hand_over(self, progress: Progress, room: ProgressRoom) -> None:
-        """Give progress to the caller. Never waits."""
+    def hand_over(self, progress: Progress, room: ProgressRoom) -> int:
+        """Give progress to the caller, and return how much waits now. Never waits."""
         if self._progress is None:
             self._progress = deque()
             self.room = room
         weight = weight_of_progress(progress)
         self._progress.append((progress, weight))
         room.taken += weight
-        self._wake.unpark()
+        if self._wake.parked is not None:
+            self._wake.unpark()
+        return len(self._progress)
 
     def take_progress(self) -> Progress:
         """Take out the progress that has waited longest."""
@@ -526,6 +528,11 @@ class Call:
         self._callbacks_end, self._why_cut = deadline, why
         if self._callback is not None:
             self._callback.deadline = deadline
+
+    def cut_callbacks(self) -> None:
+        """Cancel the callbacks at once, if they have a deadline already."""
+        if self._why_cut is not None:
+            self.end_callbacks(-math.inf, self._why_cut)
 
     def forget_progress(self) -> None:
         """Drop all progress that waits: none is handled any more."""
@@ -560,6 +567,8 @@ class QueuedMessage:
         exchange: The request of the other side it belongs to. It is withdrawn when that is given up.
         cancels: The id of the request of this side that it cancels.
         urgent: Whether it was put without waiting for room.
+        without: Leaves the answer to a request out of those to a batch. Returns what encodes the others, if there
+            are any.
     """
 
     message: Outgoing
@@ -567,3 +576,4 @@ class QueuedMessage:
     exchange: Exchange | None = None
     cancels: RequestId | None = None
     urgent: bool = False
+    without: Callable[[RequestId], Callable[[], Outgoing] | None] | None = None

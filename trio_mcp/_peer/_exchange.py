@@ -12,19 +12,25 @@ import enum
 import math
 from builtins import id as identity_of
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import get_ident
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 import trio
 
-from .._channel import Origin, keep_answer
+from .._audit import audit
+from .._channel import Origin, client_of, keep_answer
 from .._codec._json import is_object, weight_of
 from .._codec._jsonrpc import Encoded, Notification, Request, RequestId, encode_error, encode_response, read_id
+from .._core._lifecycle import target_of
 from .._errors import (
     CANCELLED_BY_DEADLINE,
     INTERNAL_ERROR,
     SERVER_BUSY,
+    ConnectionLost,
     LocalProtocolError,
     RemoteProtocolError,
     RequestError,
@@ -32,7 +38,7 @@ from .._errors import (
 from .._limits import KIB, Limits
 from .._logs import Log
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
-from .._trio import Contained, LightParkingLot, propagating
+from .._trio import Contained, LightParkingLot, check_thread, propagating
 
 # The table of inbound requests. Decisions only: no I/O, no Trio, no clock. The peer starts and cancels tasks; the
 # table decides when. Exchanges and their replies follow it.
@@ -43,6 +49,8 @@ _log: Final = Log("trio_mcp.peer")
 WAITING_OVERHEAD: Final = 256
 """Bytes that a waiting request takes besides its own: its entry, its id, the object around its bytes."""
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 _R = TypeVar("_R")  # what the owner keeps for a running request
 _W = TypeVar("_W")  # what the owner keeps for a waiting request
 
@@ -54,6 +62,24 @@ class Admission(enum.Enum):
     RUN = "start it now"
     WAIT = "keep it: as many as may run are running"
     DUPLICATE = "refuse it: a request with this id is not answered yet"
+
+
+@final
+class Several(dict[_K, dict[_V, None]]):
+    """Finds values by a key, which several may have, in order."""
+
+    __slots__ = ()
+
+    def add(self, key: _K, value: _V) -> None:
+        """Add a value."""
+        self.setdefault(key, {})[value] = None
+
+    def remove(self, key: _K, value: _V) -> None:
+        """Remove a value, if it is there."""
+        if (values := self.get(key)) is not None:
+            values.pop(value, None)
+            if not values:
+                del self[key]
 
 
 @final
@@ -93,9 +119,8 @@ class InboundTable(Generic[_R, _W]):
         factory=OrderedDict[RequestId, tuple[_W, int, object]], init=False
     )
     _waiting_bytes: int = attrs.field(default=0, init=False)
-    _from: dict[int, dict[RequestId, None]] = attrs.field(
-        factory=dict[int, dict[RequestId, None]], init=False
-    )  # by identity of the origin
+    # By identity of the origin.
+    _from: Several[int, RequestId] = attrs.field(factory=Several[int, RequestId], init=False)
 
     @property
     def running(self) -> int:
@@ -121,6 +146,11 @@ class InboundTable(Generic[_R, _W]):
         """Decide about a new request. Call `run`, `run_long_lived` or `wait` next, with no checkpoint between."""
         if id in self.active or id in self._long_lived or id in self._waiting:
             return Admission.DUPLICATE
+        if not self._waiting and (
+            len(self.active) < self._limits.max_inbound_requests
+            and self._running_bytes < self._limits.max_inbound_bytes
+        ):
+            return Admission.RUN
         return Admission.RUN if not self._waiting and self._has_room else Admission.WAIT
 
     @property
@@ -158,8 +188,8 @@ class InboundTable(Generic[_R, _W]):
         if data is not None:
             self._unweighed[id] = data
         self._running_bytes += size
-        if origin is not None:
-            self._note_origin(id, origin)
+        if origin is not None:  # as `Several.add`
+            self._from.setdefault(identity_of(origin), {})[id] = None
 
     def has_room_for_long_lived(self, places: int, size: int) -> bool:
         """Whether there is room for one more long-lived request."""
@@ -174,7 +204,7 @@ class InboundTable(Generic[_R, _W]):
         self._long_lived_places += places
         self._long_lived_bytes += size
         if origin is not None:
-            self._note_origin(id, origin)
+            self._from.add(identity_of(origin), id)
 
     def wait(self, id: RequestId, request: _W, size: int, origin: object = None) -> None:
         """Enter a request as waiting."""
@@ -182,16 +212,7 @@ class InboundTable(Generic[_R, _W]):
         self._waiting[id] = request, size, origin
         self._weigh_waiting(size)
         if origin is not None:
-            self._note_origin(id, origin)
-
-    def _note_origin(self, id: RequestId, origin: object) -> None:
-        self._from.setdefault(identity_of(origin), {})[id] = None
-
-    def _forget_origin(self, id: RequestId, origin: object) -> None:
-        ids = self._from[identity_of(origin)]
-        del ids[id]
-        if not ids:
-            del self._from[identity_of(origin)]
+            self._from.add(identity_of(origin), id)
 
     def all_from(self, origin: object) -> tuple[RequestId, ...]:
         """Return the ids of all requests from an origin."""
@@ -207,28 +228,28 @@ class InboundTable(Generic[_R, _W]):
             _, size, origin = self.active.pop(id)
             self._unweighed.pop(id, None)
             self._running_bytes -= size
-        if origin is not None:
-            self._forget_origin(id, origin)
+        if origin is not None:  # as `Several.remove`
+            ids = self._from[identity_of(origin)]
+            del ids[id]
+            if not ids:
+                del self._from[identity_of(origin)]
 
     def next_waiting(self) -> _W | None:
         """Take out the request that has waited longest, if there is one and there is room to run it."""
         if not self._waiting or not self._has_room:
             return None
-        id, (request, size, origin) = self._waiting.popitem(last=False)
-        self._weigh_waiting(-size)
-        if origin is not None:
-            self._forget_origin(id, origin)
-        return request
+        return self._taken_out(*self._waiting.popitem(last=False))
 
     def cancel_waiting(self, id: RequestId) -> _W | None:
         """Take out a request that has not been started: the peer has cancelled it."""
         found = self._waiting.pop(id, None)
-        if found is None:
-            return None
-        request, size, origin = found
+        return None if found is None else self._taken_out(id, found)
+
+    def _taken_out(self, id: RequestId, waited: tuple[_W, int, object]) -> _W:
+        request, size, origin = waited
         self._weigh_waiting(-size)
         if origin is not None:
-            self._forget_origin(id, origin)
+            self._from.remove(identity_of(origin), id)
         return request
 
     def get_running(self, id: RequestId) -> _R | None:
@@ -256,7 +277,7 @@ class InboundTable(Generic[_R, _W]):
         forgotten = self.all_waiting()
         for id, (_, _, origin) in self._waiting.items():
             if origin is not None:
-                self._forget_origin(id, origin)
+                self._from.remove(identity_of(origin), id)
         self._waiting.clear()
         self._weigh_waiting(-self._waiting_bytes)
         return forgotten
@@ -298,6 +319,11 @@ OnProgress: TypeAlias = Callable[[Progress], object]
 class ExchangeSink(Protocol):
     """Sends what a handler sends: notifications and requests that belong to its exchange."""
 
+    @property
+    def transport(self) -> str:
+        """The name of the transport."""
+        ...
+
     async def send_notification(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
     ) -> None:
@@ -315,11 +341,7 @@ class ExchangeSink(Protocol):
         ...
 
     def send_request(
-        self,
-        exchange: Exchange,
-        method: str,
-        params: Mapping[str, Any] | None,
-        on_progress: OnProgress | None,
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
     ) -> Coroutine[Any, Any, dict[str, Any]]:
         """Send a request for the exchange and wait for the result."""
         ...
@@ -345,6 +367,7 @@ class Exchange:
         on_drain: Called when serving is to end, for a long-lived request.
         deadline: When the time that the caller granted is over, on Trio's clock. Unlike that of the scope it
             stays when the request is done.
+        waits_for: What its handler waits for, as far as that is known, for people; see `waiting`.
     """
 
     request: Request
@@ -358,8 +381,14 @@ class Exchange:
     cancel_parked: Callable[[str], object] | None = None
     on_drain: Callable[[], object] | None = None
     deadline: float = math.inf
+    waits_for: str | None = None
     _abandoned: LightParkingLot | None = None
     _last_progress: float = -math.inf
+    _thread: int = attrs.field(factory=get_ident, init=False)
+
+    def check_thread(self) -> None:
+        """Check that this is the thread of the handler; see there."""
+        check_thread(self._thread, "this request", "ctx.info")
 
     @property
     def is_over(self) -> bool:
@@ -372,8 +401,7 @@ class Exchange:
     @property
     def is_overdue(self) -> bool:
         """Whether the time that its caller granted has passed."""
-        scope = self.scope
-        return scope.deadline != math.inf and scope.cancel_called
+        return self.deadline != math.inf and self.scope.cancel_called
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -388,8 +416,8 @@ class Exchange:
         Returns whether it is over already: then the request must not be begun.
         """
         params = self.request.params
-        meta = None if params is None else params.get("_meta")
-        granted = meta.get(TIMEOUT_KEY) if is_object(meta) else None
+        meta: Any = None if params is None else params.get("_meta")
+        granted = meta.get(TIMEOUT_KEY) if meta.__class__ is dict else None
         if granted is None:
             return False
         if isinstance(granted, (int, float)) and not isinstance(granted, bool) and granted >= 0:
@@ -435,11 +463,21 @@ class Exchange:
             await self._abandoned.park()
 
     async def notify(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
-        """Send a notification that belongs to this request; silently nothing once it is over."""
+        """Send a notification that belongs to this request; silently nothing once it is over.
+
+        Nor does a handler get an error of its connection that was cancelled because that has ended, and cleans up
+        behind a shield.
+        """
+        if get_ident() != self._thread:
+            self.check_thread()
         if self.is_over:
             await trio.lowlevel.checkpoint()
-        else:
+            return
+        try:
             await self.sink.send_notification(self, method, params)
+        except (ConnectionLost, trio.ClosedResourceError):
+            if not self.scope.cancel_called:
+                raise
 
     def notify_nowait(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
         """Send a notification that belongs to this request, if there is room; silently nothing once it is over.
@@ -450,8 +488,13 @@ class Exchange:
             ConnectionLost: The connection is gone.
             trio.ClosedResourceError: This end was closed.
         """
+        self.check_thread()
         if not self.is_over:
-            self.sink.send_notification_nowait(self, method, params)
+            try:
+                self.sink.send_notification_nowait(self, method, params)
+            except (ConnectionLost, trio.ClosedResourceError):
+                if not self.scope.cancel_called:
+                    raise
 
     async def ask(
         self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
@@ -462,14 +505,25 @@ class Exchange:
             LocalProtocolError: This exchange is over already, and the current task is not cancelled with it: it
                 cleans up behind a shield, or is not the handler's.
         """
+        self.check_thread()
         if self.is_over:
             await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
         self.check_may_ask(method)
         try:
-            return await self.sink.send_request(self, method, params, on_progress)
-        except (RequestError, RemoteProtocolError) as error:
+            with self.waiting(f"the client: {method}"):
+                return await self.sink.send_request(self, method, params, on_progress)
+        except (RequestError, RemoteProtocolError, ConnectionLost) as error:
             error.question = method  # so that it is not taken for the answer to this request
             raise
+
+    @contextmanager
+    def waiting(self, what: str) -> Generator[None]:
+        """Note that its handler waits for something while the body runs; of several things, the latest."""
+        before, self.waits_for = self.waits_for, what
+        try:
+            yield
+        finally:
+            self.waits_for = before
 
     def check_may_ask(self, method: str) -> None:
         """Check that this request is not over.
@@ -490,6 +544,8 @@ class Exchange:
         Spec: 2026-07-28, basic/patterns/progress: the value must increase with each notification.
         """
         token = read_id(self.meta.get(PROGRESS_TOKEN_KEY))
+        if get_ident() != self._thread:  # `is_over` would look at another clock
+            self.check_thread()
         if token is None or progress <= self._last_progress or self.is_over:
             await trio.lowlevel.checkpoint()
             return
@@ -499,7 +555,7 @@ class Exchange:
             params["total"] = total
         if message is not None:
             params["message"] = message
-        await self.sink.send_notification(self, "notifications/progress", params)
+        await self.notify("notifications/progress", params)
 
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[Answer]]
@@ -531,6 +587,21 @@ class LongLived:
     places: int = 1
 
 
+@final
+@attrs.frozen
+class AtOnce:
+    """How a request is served that changes something and never waits.
+
+    It takes no place among other requests. Middleware comes first: a request that it refuses, or that is given up
+    before it is let through, has changed nothing.
+
+    Attributes:
+        serve: Called with the request as middleware has left it. May raise `RequestError`.
+    """
+
+    serve: Callable[[Request], Answer]
+
+
 class Dispatcher(Protocol):
     """Decides what the messages of one connection mean. A client is one, and a server has one per connection."""
 
@@ -552,12 +623,15 @@ class Dispatcher(Protocol):
         """Whether an error may be sent for an invalid message that has a request id: its sender waits for it."""
         ...
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
+    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | AtOnce | Answer | None:
         """Decide what a request means, before any later message is looked at.
 
+        It may be asked twice, if the request has to wait for a place.
+
         Returns:
-            The handler to run in an exchange, or a `LongLived` one; or the answer itself, which then needs no
-            place among the requests being served; or `None` for a request that must not be answered at all.
+            The handler to run in an exchange, or a `LongLived` one; or what to do `AtOnce`; or the answer itself,
+            which then needs no place among the requests being served; or `None` for a request that must not be
+            answered at all.
 
         Raises:
             RequestError: The request is refused with this error.
@@ -592,22 +666,50 @@ class Reply:
     Attributes:
         data: The message.
         error_code: The code of the error that it is; `None` for a result.
+        is_failure: Whether it is a result that says that a tool has failed.
+        retry_after: In how many seconds to send the request again, if the error says so.
+        is_own_share: Whether the error says that the client has used up what it may have.
     """
 
     data: bytes
     error_code: int | None = None
+    is_failure: bool = False
+    retry_after: float | None = None
+    is_own_share: bool = False
 
     @classmethod
     def of_error(cls, exchange: Exchange, error: RequestError) -> Reply:
         """Return the reply that is this error."""
-        return cls(encode_error(exchange.request.id, error), error.code)
+        data = encode_error(exchange.request.id, error)
+        return cls(data, error.code, retry_after=error.retry_after, is_own_share=error.is_own_share)
+
+
+OnServed: TypeAlias = Callable[[Request, Origin | None, float, Reply | None], object]
+"""Called once for each request of the other side, when it is answered or given up.
+
+With the request, its origin, when it was received on Trio's clock, and its reply; `None` if it was given up. Must
+neither wait nor raise."""
+
+
+def audit_refusal(
+    request: Request, origin: Origin | None, error: RequestError, transport: str | None, limit: str | None = None
+) -> None:
+    """Write the audit record of a request that is refused before it is served."""
+    audit(
+        "request",
+        error.message,
+        code=error.code,
+        limit=limit,
+        method=request.method,
+        target=target_of(request.params),
+        transport=transport,
+        client=client_of(origin),
+        principal=None if origin is None else origin.principal,
+    )
 
 
 async def reply_to(
-    exchange: Exchange,
-    handler: Handler,
-    limits: Limits,
-    wait_room: Callable[[], Awaitable[None]] | None = None,
+    exchange: Exchange, handler: Handler, limits: Limits, wait_room: Callable[[], Awaitable[None]] | None = None
 ) -> Reply | None:
     """Run the handler of an exchange. What it raises becomes the reply.
 
@@ -664,7 +766,35 @@ def note_failure(exchange: Exchange, error: BaseException) -> Reply:
     """
     when = " while it was being cancelled" if exchange.scope.cancel_called else ""
     _log.error("the handler of %s failed%s", exchange.request.method, when, exc_info=error)
+    report_failure(exchange.sink, exchange.request.id, error)
     return Reply.of_error(exchange, RequestError(INTERNAL_ERROR, "internal error"))
+
+
+@final
+@attrs.define(eq=False)
+class FailureReport:
+    """What is told of the failures of one connection that its answers do not show; for tests.
+
+    Attributes:
+        channel: The channel of the connection.
+        note: Called with what a handler has raised, and the id of its request; `None` for that of a notification.
+        sink: Where the exchanges of the connection send, once it is open.
+    """
+
+    channel: object
+    note: Callable[[RequestId | None, BaseException], object]
+    sink: object = None
+
+
+reporting_failures: Final[ContextVar[FailureReport | None]] = ContextVar("trio_mcp_failures", default=None)
+"""Set where a connection is opened. What handlers open inherits it, and is told apart by its sink."""
+
+
+def report_failure(sink: object, id: RequestId | None, error: BaseException) -> None:
+    """Tell whoever has opened the connection, if they want to know, what a handler has raised."""
+    report = reporting_failures.get()
+    if report is not None and report.sink is sink:
+        report.note(id, error)
 
 
 FEW_BYTES: Final = 4 * KIB
@@ -672,10 +802,7 @@ FEW_BYTES: Final = 4 * KIB
 
 
 async def make_reply(
-    exchange: Exchange,
-    handler: Handler,
-    limits: Limits,
-    wait_room: Callable[[], Awaitable[None]] | None,
+    exchange: Exchange, handler: Handler, limits: Limits, wait_room: Callable[[], Awaitable[None]] | None
 ) -> Reply:
     """Run the handler of an exchange, whose scope is entered, and return what answers its request.
 
@@ -688,7 +815,9 @@ async def make_reply(
     request = exchange.request
     try:
         try:
-            reply = Reply(encode_response(request.id, await handler(exchange)))
+            answer = await handler(exchange)
+            is_failure = isinstance(answer, dict) and answer.get("isError") is True
+            reply = Reply(encode_response(request.id, answer), None, is_failure)
         except RequestError as error:
             reply = Reply.of_error(exchange, error)
         if len(reply.data) > limits.max_message_bytes:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextvars import Context, copy_context
 from typing import Any, Final, final
+from weakref import ref
 
 import attrs
 import trio
@@ -36,16 +37,21 @@ from ._call import QueuedMessage
 from ._exchange import (
     Admission,
     Answer,
+    AtOnce,
     Dispatcher,
     Exchange,
     Handler,
     InboundTable,
     LongLived,
+    OnServed,
     Reply,
+    Several,
+    audit_refusal,
     not_begun,
     reply_to,
+    report_failure,
 )
-from ._send_queue import Writer
+from ._send_queue import SendQueue, Writer
 from ._sender import Sender
 
 _log: Final = Log("trio_mcp.peer")
@@ -57,44 +63,79 @@ class BatchReply:
     """Gathers the answers to one batch until they go back as one (2025-03-26, basic, "Batching").
 
     It counts itself as a missing answer until `close`, while the batch is taken apart. When nothing is missing
-    any more, one array of the answers is sent, or nothing if there are none: JSON-RPC 2.0, section 6.
+    any more, one array of the answers is sent, or nothing if there are none: JSON-RPC 2.0, section 6. An answer
+    whose request is given up before the array is written is left out of it, and what was sent for that request
+    before is withdrawn.
 
     Args:
-        send: Called with the array.
+        queue: Takes the array.
         origin: Where the batch came from.
         max_bytes: How much the answers may be together. Those that come when it is used up become errors.
+        gathering: Finds the batches that have an answer and are not complete, by the id of its request.
     """
 
-    _send: Callable[[Outgoing], None]
+    _queue: SendQueue
     _origin: Origin | None
     _max_bytes: int
+    _gathering: Several[RequestId, BatchReply]
     _bytes: int = attrs.field(default=0, init=False)
     _missing: int = attrs.field(default=1, init=False)
-    _answers: list[bytes] = attrs.field(factory=list[bytes], init=False)
-    _ids: list[RequestId] = attrs.field(factory=list[RequestId], init=False)
+    # Several for one id, if a request was refused because its id was taken.
+    _answers: dict[RequestId | None, list[bytes | memoryview]] = attrs.field(
+        factory=dict[RequestId | None, list[bytes | memoryview]], init=False
+    )
+    # A request of which nothing is queued is not kept for the others.
+    _served: dict[RequestId, ref[Exchange]] = attrs.field(factory=dict[RequestId, ref[Exchange]], init=False)
 
     def expect(self) -> None:
         """Wait for one more answer."""
         self._missing += 1
 
-    def add(self, answer: Outgoing) -> None:
-        """Take one answer that was expected."""
-        data = answer.data
-        if self._bytes + len(data) > self._max_bytes and answer.answers:
-            problem = f"the answers to the batch exceed {self._max_bytes} bytes (max_message_bytes)"
-            data = encode_error(answer.answers[0], RequestError(INTERNAL_ERROR, problem))
-        self._bytes += len(data)
-        self._answers.append(data)
-        self._ids.extend(answer.answers)
+    def add(self, answer: bytes, id: RequestId | None, exchange: Exchange | None = None) -> None:
+        """Take one answer that was expected, and the id of its request if that can be given up."""
+        if exchange is not None and id is not None:
+            self._served[id] = ref(exchange)
+        if id is not None:
+            if self._bytes + len(answer) > self._max_bytes:
+                problem = f"the answers to the batch exceed {self._max_bytes} bytes (max_message_bytes)"
+                answer = encode_error(id, RequestError(INTERNAL_ERROR, problem))
+            self._gathering.add(id, self)
+        self._bytes += len(answer)
+        self._answers.setdefault(id, []).append(answer)
         self.skip()
 
     def skip(self) -> None:
         """Stop waiting for one answer: its request was given up."""
         self._missing -= 1
-        if not self._missing and self._answers:
-            self._send(Outgoing(encode_batch(self._answers), answers=tuple(self._ids), origin=self._origin))
+        if self._missing:
+            return
+        for id in self._answers:
+            if id is not None:
+                self._gathering.remove(id, self)
+        if self._answers:
+            self._queue.put(QueuedMessage(self._encode(), without=self.leave_out))
 
     close = skip
+
+    def leave_out(self, id: RequestId) -> Callable[[], Outgoing] | None:
+        """Leave out the answer to a request that is given up. Returns what encodes the others, if any."""
+        served = self._served.pop(id, None)
+        if served is not None and (exchange := served()) is not None:
+            self._queue.withdraw_all_of(exchange)
+        self._bytes -= sum(map(len, self._answers.pop(id, ())))
+        return self._encode if self._answers else None
+
+    def _encode(self) -> Outgoing:
+        data = encode_batch([answer for answers in self._answers.values() for answer in answers])
+        # From now on each answer is kept as a part of this, so that none is kept twice.
+        array, begin = memoryview(data), len(b"[")
+        for answers in self._answers.values():
+            for number, answer in enumerate(answers):
+                end = begin + len(answer)
+                answers[number] = array[begin:end]
+                begin = end + len(b",")
+        ids = tuple(id for id in self._answers if id is not None)
+        return Outgoing(data, answers=ids, origin=self._origin)
 
 
 @final
@@ -145,8 +186,10 @@ class Exchanges:
     _limits: Limits
     _changed: LightParkingLot  # woken when a request is done, or one of this side is made
     _name: str  # of the tasks
+    _on_served: OnServed | None = None
     _writer: Writer = attrs.field(init=False)
     _variables: Context = attrs.field(factory=copy_context, init=False)
+    _gathering: Several[RequestId, BatchReply] = attrs.field(factory=Several[RequestId, BatchReply], init=False)
     _refusal: RequestError | None = attrs.field(default=None, init=False)
     _is_over: bool = attrs.field(default=False, init=False)
     _starts_waiting: bool = attrs.field(default=True, init=False)
@@ -182,6 +225,10 @@ class Exchanges:
             self._limits.max_waiting_bytes,
         )
 
+    def new_batch(self, origin: Origin | None) -> BatchReply:
+        """Return what gathers the answers to a batch."""
+        return BatchReply(self._writer.queue, origin, self._limits.max_message_bytes, self._gathering)
+
     def receive(self, request: Request, arrival: Arrival, scope: trio.CancelScope | None) -> Ready | None:
         """Take a request. Never waits.
 
@@ -206,8 +253,24 @@ class Exchanges:
                 raise self._refusal
             return self._take(request, arrival, scope, has_room=admission is Admission.RUN)
         except RequestError as error:
-            self._send(request.id, encode_error(request.id, error), arrival)
+            self._refuse(request, error, arrival)
             return None
+
+    def _refuse(self, request: Request, error: RequestError, arrival: Arrival) -> None:
+        data = encode_error(request.id, error)
+        audit_refusal(request, arrival.origin, error, self._sender.transport)
+        self._note(request, arrival, Reply(data, error.code))
+        self._send(request.id, data, arrival)
+
+    def _note(self, request: Request | None, arrival: Arrival, reply: Reply | None) -> None:
+        """A request is over: tell whoever wants to know it. One that has waited is decoded for that."""
+        if self._on_served is not None:
+            if request is None:
+                assert arrival.data is not None, "it has waited"
+                decoded = parse_message(_json.decode(arrival.data))
+                assert isinstance(decoded, Request)
+                request = decoded
+            self._on_served(request, arrival.origin, arrival.received_at, reply)
 
     def _take(
         self, request: Request, arrival: Arrival, scope: trio.CancelScope | None, *, has_room: bool
@@ -226,7 +289,8 @@ class Exchanges:
             elif isinstance(decision, LongLived):
                 self._start_long_lived(request, decision, arrival)
             else:
-                self._answer_at_once(request.id, decision, arrival)
+                answer = decision.serve(request) if isinstance(decision, AtOnce) else decision
+                self._answer_at_once(request, answer, arrival)
         except RequestError:
             raise
         except KeyboardInterrupt:
@@ -234,12 +298,15 @@ class Exchanges:
         except BaseException as error:
             # The boundary of one request: a dispatcher's bug must not end the reader.
             _log.exception("%s could not be served", request.method)
+            report_failure(self._sender, request.id, error)
             raise RequestError(INTERNAL_ERROR, "internal error") from error  # noqa: ASYNC104
         return None
 
-    def _answer_at_once(self, id: RequestId, answer: Answer | None, arrival: Arrival) -> None:
+    def _answer_at_once(self, request: Request, answer: Answer | None, arrival: Arrival) -> None:
         if answer is not None:
-            self._send(id, encode_response(id, answer), arrival)
+            data = encode_response(request.id, answer)
+            self._note(request, arrival, Reply(data))
+            self._send(request.id, data, arrival)
         elif arrival.batch is not None:
             arrival.batch.skip()
 
@@ -316,7 +383,7 @@ class Exchanges:
             try:
                 ready = self._take(request, arrival, None, has_room=True)
             except RequestError as error:
-                self._send(request.id, encode_error(request.id, error), arrival)
+                self._refuse(request, error, arrival)
             else:
                 if ready is not None:
                     self.start(ready)
@@ -342,23 +409,25 @@ class Exchanges:
             self._send(ready.exchange.request.id, reply.data, ready.arrival, ready.exchange)
         elif ready.arrival.batch is not None:
             ready.arrival.batch.skip()
-        self.leave(ready)
+        self.leave(ready, reply)
 
-    def leave(self, ready: Ready) -> None:
-        """A request is no longer served; nothing is sent about it."""
+    def leave(self, ready: Ready, reply: Reply | None = None) -> None:
+        """A request is no longer served; nothing is sent about it, except the reply that was sent."""
         exchange = ready.exchange
+        if self._on_served is not None:
+            self._note(exchange.request, ready.arrival, reply)
         exchange.silenced = True
         table = self.table
         table.finish(exchange.request.id)
-        if table.waiting or self._changed:
+        if table.waiting or self._changed.parked is not None:
             self._start_waiting()
 
     def _send(self, id: RequestId, answer: bytes, arrival: Arrival, exchange: Exchange | None = None) -> None:
         """Send an answer; one for which no exchange has waited for room is urgent."""
-        message = Outgoing(answer, answers=(id,), origin=arrival.origin)
         if arrival.batch is not None:
-            arrival.batch.add(message)
+            arrival.batch.add(answer, id, exchange)
         else:
+            message = Outgoing(answer, answers=(id,), origin=arrival.origin)
             self._writer.put(QueuedMessage(message, (), exchange, None, exchange is None))
 
     def cancel(self, params: Mapping[str, Any]) -> bool:
@@ -377,7 +446,11 @@ class Exchanges:
                 f"the caller gave it up: {reason}" if isinstance(reason, str) else "the caller gave it up",
             )
             return True
-        return self._cancel_waiting(id) or self._writer.queue.withdraw_answer(id)
+        if (batches := self._gathering.pop(id, None)) is not None:
+            for batch in batches:
+                batch.leave_out(id)
+            return True
+        return self._cancel_waiting(id) or self._writer.withdraw_answer(id)
 
     def cancel_from(self, origin: Origin) -> None:
         """The origin is gone: cancel every request that came from it."""
@@ -396,6 +469,7 @@ class Exchanges:
         waiting = self.table.cancel_waiting(id)
         if waiting is None:
             return False
+        self._note(None, waiting, None)
         if waiting.batch is not None:
             waiting.batch.skip()
         if waiting.cancel_parked is not None:
@@ -434,8 +508,10 @@ class Exchanges:
     def _drop_waiting(self, error: RequestError | None) -> None:
         self._starts_waiting = False
         for id, arrival in self.table.forget_waiting():
-            if error is not None:
-                self._send(id, encode_error(id, error), arrival)
+            reply = None if error is None else Reply(encode_error(id, error), error.code)
+            self._note(None, arrival, reply)
+            if reply is not None:
+                self._send(id, reply.data, arrival)
             elif arrival.cancel_parked is not None:
                 arrival.cancel_parked("the connection has ended")
         self._room_has_changed()

@@ -9,17 +9,34 @@ because giving up must not wait, and ``notifications/progress``, which goes to t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, final
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any, Final, Literal, Protocol, TypeAlias, final, runtime_checkable
 
 import attrs
 import trio
 
 from .._channel import Origin
 from .._codec import _json
-from .._codec._jsonrpc import Encoded, Notification, Request
+from .._codec._jsonrpc import Encoded, Notification, Request, RequestId
 from .._errors import RequestError
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._exchange import Answer, Dispatcher, Exchange, Handler, LongLived
+from ._exchange import Answer, AtOnce, Dispatcher, Exchange, Handler, LongLived, audit_refusal
+
+
+@final
+@attrs.frozen(eq=False)
+class ConnectionInfo:
+    """The connection of a message, or all modern requests of one HTTP endpoint. Equal only to itself.
+
+    Attributes:
+        side: Which side of it this program is.
+        transport: The transport; see `Channel.transport`.
+        description: A name for the other end, as in the logs.
+    """
+
+    side: Literal["client", "server"]
+    transport: str
+    description: str
 
 
 @final
@@ -32,12 +49,18 @@ class Message:
         method: Its method.
         params: Its parameters as plain JSON, `_meta` included; `None` if it has none.
         is_notification: Whether it is a notification, which has no answer.
+        id: The id of a request that was received; `None` for one that is about to be sent, which has none yet.
+        origin: Where a message that was received came from, as far as the transport knows.
+        connection: What it came over, or is sent over.
     """
 
     direction: Literal["sent", "received"]
     method: str
     params: Mapping[str, Any] | None = None
     is_notification: bool = False
+    id: RequestId | None = attrs.field(default=None, eq=False, repr=False)
+    origin: Origin | None = attrs.field(default=None, eq=False, repr=False)
+    connection: ConnectionInfo | None = attrs.field(default=None, eq=False, repr=False)
 
     def evolve(self, *, params: Mapping[str, Any] | None) -> Message:
         """Return the same message with other parameters."""
@@ -59,6 +82,39 @@ covers it.
 """
 
 
+@runtime_checkable
+class SessionMiddleware(Protocol):
+    """A `Middleware` that also wants to know when connections begin and end.
+
+    Over HTTP that is a session of the legacy era, or the endpoint's side of one POST where there are no sessions.
+    Modern requests over HTTP have no connection.
+    """
+
+    def __call__(self, message: Message, call_next: CallNext) -> Awaitable[Mapping[str, Any] | None]:
+        """Take a message; see `Middleware`."""
+        ...
+
+    def session(self, connection: ConnectionInfo) -> AbstractContextManager[object]:
+        """Return what is entered when a connection begins, and left when it has ended. It must not wait."""
+        ...
+
+
+_NOTHING: Final = nullcontext()
+
+
+def sessions_of(
+    middleware: Sequence[Middleware], connection: ConnectionInfo | None
+) -> AbstractContextManager[object]:
+    """Return what is entered for as long as a connection lasts; `connection` is `None` without middleware."""
+    if connection is None:
+        return _NOTHING
+    with ExitStack() as stack:
+        for layer in middleware:
+            if isinstance(layer, SessionMiddleware):
+                stack.enter_context(layer.session(connection))
+        return stack.pop_all()
+
+
 def compose(middleware: Sequence[Middleware], innermost: CallNext) -> CallNext:
     """Return a function that passes a message through all middleware; the first is the outermost.
 
@@ -71,8 +127,8 @@ def compose(middleware: Sequence[Middleware], innermost: CallNext) -> CallNext:
 
 
 def _wrap(layer: Middleware, call_next: CallNext) -> CallNext:
-    async def call(message: Message) -> Mapping[str, Any] | None:  # noqa: ASYNC910 - the layer's business
-        return await layer(message, call_next)
+    def call(message: Message) -> Awaitable[Mapping[str, Any] | None]:
+        return layer(message, call_next)
 
     return call
 
@@ -102,8 +158,19 @@ async def send_through(
     Raises:
         TypeError: The middleware returned no result for a request.
     """
-    await trio.lowlevel.checkpoint()  # it may answer by itself, without one
-    return _checked(message, await compose(middleware, send)(message))
+    await trio.lowlevel.checkpoint_if_cancelled()
+    has_waited = False
+
+    async def innermost(message: Message) -> Mapping[str, Any] | None:
+        nonlocal has_waited
+        result = await send(message)
+        has_waited = True
+        return result
+
+    result = _checked(message, await compose(middleware, innermost)(message))
+    if not has_waited:  # the middleware has answered by itself, or dropped it
+        await trio.lowlevel.cancel_shielded_checkpoint()
+    return result
 
 
 async def send_batch_through(
@@ -113,6 +180,7 @@ async def send_batch_through(
         [Sequence[tuple[str, Mapping[str, Any] | None]]], Awaitable[Sequence[dict[str, Any] | RequestError]]
     ],
     send: Callable[[Message], Awaitable[Mapping[str, Any] | None]],
+    connection: ConnectionInfo | None = None,
 ) -> list[dict[str, Any] | RequestError]:
     """Send each request of a batch through middleware, and what is passed on as one batch.
 
@@ -125,6 +193,7 @@ async def send_batch_through(
         requests: Methods and parameters.
         send_batch: Sends what was passed on.
         send: Sends a request that middleware passes on a second time, alone.
+        connection: What they are sent over.
     """
     outcomes: list[dict[str, Any] | RequestError] = [{} for _ in requests]
     answers: dict[int, dict[str, Any] | RequestError] = {}
@@ -149,10 +218,9 @@ async def send_batch_through(
                 raise answer
             return answer
 
+        message = Message("sent", method, params, connection=connection)
         try:
-            outcomes[index] = dict(
-                await send_through(middleware, Message("sent", method, params), innermost) or {}
-            )
+            outcomes[index] = dict(await send_through(middleware, message, innermost) or {})
         except RequestError as error:
             outcomes[index] = error
         come_in(index)
@@ -204,6 +272,7 @@ async def notify_through(
     method: str,
     params: Mapping[str, Any] | Encoded | None,
     send: Callable[[str, Mapping[str, Any] | Encoded | None], Awaitable[None]],
+    connection: ConnectionInfo | None = None,
 ) -> None:
     """Send a notification of this side through middleware, or past it if it is progress; see above.
 
@@ -212,16 +281,18 @@ async def notify_through(
         method: Its method.
         params: Its parameters.
         send: Sends it, if middleware passes it on.
+        connection: What it is sent over.
     """
     if not middleware or method == "notifications/progress":
         await send(method, params)
         return
 
-    async def pass_on(message: Message) -> None:
-        await send(message.method, message.params)
+    def pass_on(message: Message) -> Awaitable[None]:
+        return send(message.method, message.params)
 
     plain: Mapping[str, Any] | None = _json.decode(params) if isinstance(params, Encoded) else params
-    await send_through(middleware, Message("sent", method, plain, is_notification=True), pass_on)
+    message = Message("sent", method, plain, is_notification=True, connection=connection)
+    await send_through(middleware, message, pass_on)
 
 
 @final
@@ -234,11 +305,15 @@ class MiddlewareDispatcher:
     Args:
         inner: Decides what messages mean.
         middleware: What they go through before; the first is the outermost.
+        connection: What they come over.
     """
 
-    def __init__(self, inner: Dispatcher, middleware: Sequence[Middleware]) -> None:
+    def __init__(
+        self, inner: Dispatcher, middleware: Sequence[Middleware], connection: ConnectionInfo | None = None
+    ) -> None:
         self._inner = inner
         self._middleware = middleware
+        self._connection = connection
 
     @property
     def accepts_batches(self) -> bool:
@@ -255,12 +330,13 @@ class MiddlewareDispatcher:
         """Whether an error may be sent for an invalid message with the id of a request."""
         return self._inner.answers_malformed
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
+    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | None:
         """Find the handler of a request now; the middleware may change what that gets, later."""
         try:
             decision = self._inner.route(request, origin)
         except RequestError as error:
             refusal = error
+            audit_refusal(request, origin, error, self._connection and self._connection.transport)
 
             def refuse(_: Exchange) -> Awaitable[Answer]:
                 raise refusal
@@ -270,25 +346,40 @@ class MiddlewareDispatcher:
             return attrs.evolve(decision, handler=self._handler(decision.handler))
         return None if decision is None else self._handler(decision)
 
-    def _handler(self, decision: Handler | Answer) -> Handler:
+    def _handler(self, decision: Handler | AtOnce | Answer) -> Handler:
         async def serve(exchange: Exchange) -> Answer:
+            has_waited = False
+
             async def innermost(message: Message) -> Mapping[str, Any]:
+                nonlocal has_waited
                 exchange.request = Request(exchange.request.id, message.method, _as_dict(message.params))
-                answer = await decision(exchange) if callable(decision) else decision
-                await trio.lowlevel.checkpoint()
+                if callable(decision):
+                    answer = await decision(exchange)
+                else:
+                    answer = decision.serve(exchange.request) if isinstance(decision, AtOnce) else decision
+                    await trio.lowlevel.checkpoint()
+                has_waited = True
                 return _json.decode(answer) if isinstance(answer, Encoded) else answer
 
             asked = exchange.request
             if exchange.cancel_parked is None:
                 exchange.cancel_parked = self._inner.parked_canceller(asked, exchange.origin)
-            message = Message("received", asked.method, asked.params)
+            message = Message(
+                "received",
+                asked.method,
+                asked.params,
+                id=asked.id,
+                origin=exchange.origin,
+                connection=self._connection,
+            )
             try:
                 result = _checked(message, await compose(self._middleware, innermost)(message))
             except BaseException:
                 if not callable(decision):
                     self._inner.take_back(asked)
                 raise
-            await trio.lowlevel.checkpoint()
+            if not has_waited:  # the middleware has answered by itself
+                await trio.lowlevel.checkpoint()
             assert result is not None
             return result
 
@@ -311,7 +402,14 @@ class MiddlewareDispatcher:
         async def innermost(message: Message) -> None:
             await self._inner.notified(Notification(message.method, _as_dict(message.params)), origin)
 
-        message = Message("received", notification.method, notification.params, is_notification=True)
+        message = Message(
+            "received",
+            notification.method,
+            notification.params,
+            is_notification=True,
+            origin=origin,
+            connection=self._connection,
+        )
         await compose(self._middleware, innermost)(message)
         await trio.lowlevel.checkpoint()
 

@@ -25,7 +25,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._trio import Contained, InlineTask, LightParkingLot, propagating
 from ._call import Call, ProgressRoom
-from ._exchange import Dispatcher, Progress
+from ._exchange import Dispatcher, Progress, report_failure
 from ._sender import Sender
 
 _T = TypeVar("_T")
@@ -57,13 +57,11 @@ class NotificationQueue(Generic[_T]):
     )
     last_number: int = attrs.field(default=0, init=False)
     # The next to drop must be found without a search: in a flood each that comes drops one.
-    _series: deque[int] | None = attrs.field(
-        default=None, init=False
-    )  # no key; `None`, as an empty deque is large
+    # No key; `None`, as an empty deque is large.
+    _series: deque[int] | None = attrs.field(default=None, init=False)
     _latest: dict[Hashable, int] = attrs.field(factory=dict[Hashable, int], init=False)  # of each key
-    _repeated: list[int] = attrs.field(
-        factory=list[int], init=False
-    )  # those of which there is a later one, as a heap
+    # Those of which there is a later one, as a heap.
+    _repeated: list[int] = attrs.field(factory=list[int], init=False)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -202,13 +200,11 @@ class Notifications:
     _task: trio.lowlevel.Task | None = attrs.field(default=None, init=False)  # which delivers
     _is_delivering: bool = attrs.field(default=False, init=False)
     # Dicts where sets would do: an empty set is three times as large, and every session has these.
-    _full: dict[Call, None] = attrs.field(
-        factory=dict[Call, None], init=False
-    )  # whose line was full, and is not half empty yet
+    # Whose line was full, and is not half empty yet.
+    _full: dict[Call, None] = attrs.field(factory=dict[Call, None], init=False)
     _awaited: _Line | None = attrs.field(default=None, init=False)  # the line that reading waits for
-    _lagging: dict[_Line, None] = attrs.field(
-        factory=dict[_Line, None], init=False
-    )  # those for which it has waited long enough
+    # Those for which it has waited long enough.
+    _lagging: dict[_Line, None] = attrs.field(factory=dict[_Line, None], init=False)
 
     def __attrs_post_init__(self) -> None:
         self._queue = NotificationQueue(self._limits.max_notifications, self._limits.max_notification_bytes)
@@ -228,7 +224,7 @@ class Notifications:
             return False
         if method != PROGRESS:
             self._awaited = OTHERS if self._queue.is_full else None
-        elif self._full or self._is_full(ALL_PROGRESS):
+        elif self._full or self._progress.taken >= self._limits.max_notification_bytes:
             call = self._sender.find_call(params.get("progressToken") if _json.is_object(params) else None)
             if call is not None:
                 self._awaited = next((line for line in (call, ALL_PROGRESS) if self._is_full(line)), None)
@@ -341,20 +337,20 @@ class Notifications:
             call.clock.push()
         if call.on_progress is None:
             return
-        if call in self._full and self._is_full(call):
+        if self._full and call in self._full and self._is_full(call):
             call.take_progress()
             self.dropped += 1
-        if self._is_full(ALL_PROGRESS):
+        if self._progress.taken >= self._limits.max_notification_bytes:
             while call.waiting and self._is_full(ALL_PROGRESS):
                 call.take_progress()
                 self.dropped += 1
             if self._is_full(ALL_PROGRESS):  # with what waits for other calls
                 self.dropped += 1
                 return
-        call.hand_over(progress, self._progress)
-        self.has_called = True
         call.on_room = self._look_at
-        if call.waiting == self._limits.max_notifications:
+        waiting = call.hand_over(progress, self._progress)
+        self.has_called = True
+        if waiting == self._limits.max_notifications:
             self._full[call] = None
 
     def _look_at(self, call: Call) -> None:
@@ -364,7 +360,8 @@ class Notifications:
             self._lagging.pop(call, None)
         if self._lagging and self._progress.taken * 2 <= self._limits.max_notification_bytes:
             self._lagging.pop(ALL_PROGRESS, None)
-        self._room.unpark_all()
+        if self._room.parked is not None:
+            self._room.unpark_all()
 
     def _wake_up(self) -> None:
         """Let the task that delivers take what is queued."""
@@ -426,6 +423,7 @@ class Notifications:
             if passing is error:
                 raise
             _log.exception("a handler of %s failed", received.notification.method)
+            report_failure(self._sender, None, error)
             if passing is not None:
                 raise passing from None  # noqa: ASYNC104
 
@@ -435,16 +433,17 @@ class Notifications:
         if notification is None:
             raise error
         _log.error("a handler of %s failed", notification.method, exc_info=error)
+        report_failure(self._sender, None, error)
 
 
 def _read_progress(params: Mapping[str, Any]) -> Progress | None:
     """Read the parameters of a progress notification. `None` if they are invalid."""
     progress, total, message = params.get("progress"), params.get("total"), params.get("message")
-    if not _is_number(progress):
+    if not (type(progress) is int or _is_number(progress)):
         return None
     return Progress(
         progress,
-        total if _is_number(total) else None,
+        total if type(total) is int or (total is not None and _is_number(total)) else None,
         message if isinstance(message, str) else None,
     )
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from contextvars import Context, copy_context
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import attrs
 import trio
@@ -28,12 +28,12 @@ from .._errors import SERVER_BUSY, ConnectionLost, RequestError
 from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._exchange import Dispatcher, Exchange, InboundTable, OnProgress
+from ._exchange import Dispatcher, Exchange, InboundTable, OnProgress, OnServed, reporting_failures
 from ._exchanges import Arrival, Exchanges
-from ._middleware import Middleware, MiddlewareDispatcher
+from ._middleware import ConnectionInfo, Middleware, MiddlewareDispatcher, sessions_of
 from ._notifications import Notifications
 from ._receiver import OnFailure, OnNotificationRead, Receiver, ServeLoop
-from ._send_queue import FrameHook, OnFrame, SendQueue, Writer
+from ._send_queue import OnFrame, SendQueue, Writer, frame_hook
 from ._sender import Sender
 
 Work: TypeAlias = Callable[[], Awaitable[object]]
@@ -123,9 +123,13 @@ class Peer:
         middleware: Sequence[Middleware] = (),
         on_notification_read: OnNotificationRead | None = None,
         on_failure: OnFailure | None = None,
+        on_served: OnServed | None = None,
     ) -> None:
+        self.connection: ConnectionInfo | None = None  # for the middleware
         if middleware:
-            dispatcher = MiddlewareDispatcher(dispatcher, middleware)
+            side: Literal["client", "server"] = "server" if dispatcher.answers_unreadable else "client"
+            self.connection = ConnectionInfo(side, channel.transport, channel.description)
+            dispatcher = MiddlewareDispatcher(dispatcher, middleware, self.connection)
         self._channel = channel
         self._limits = limits
         self._background = BackgroundTasks(nursery, channel.description)
@@ -134,15 +138,17 @@ class Peer:
             nursery, channel, limits, name, self._end_reading, self._start_shielded_reader
         )
         self._queue = queue = SendQueue(limits.max_outbox_bytes, self._start_writer if loop.rests else None)
-        frames = None if on_frame is None else FrameHook(on_frame)
+        frames = frame_hook(on_frame, channel.description)
         changed = LightParkingLot()
         inbound = InboundTable[Exchange, Arrival](limits)
         self._writer = loop.writer = Writer(channel, queue, frames, inbound, self._fail)
-        self._sender = sender = Sender(channel, self._writer, limits, middleware, changed)
+        self._sender = sender = Sender(channel, self._writer, limits, middleware, changed, self.connection)
         self._notifications = Notifications(
             sender, dispatcher, limits, self._start_notifications if loop.rests else None
         )
-        self._exchanges = loop.exchanges = Exchanges(nursery, dispatcher, sender, inbound, limits, changed, name)
+        self._exchanges = loop.exchanges = Exchanges(
+            nursery, dispatcher, sender, inbound, limits, changed, name, on_served
+        )
         self._receiver = loop.receiver = Receiver(
             channel,
             dispatcher,
@@ -204,9 +210,17 @@ class Peer:
         """
         return self._sender.fail(id, error)
 
+    def call_on_stray(self, take: Callable[[Mapping[str, Any]], object]) -> None:
+        """Have a function called with each result that no call waits for: it was given up. It must not wait."""
+        self._sender.on_stray = take
+
     def clocks_stopped(self) -> AbstractContextManager[None]:
         """Stop `fail_after_silence` and `request_timeout` for every request that is pending, during a block."""
         return self._sender.clocks_stopped()
+
+    def cut_callbacks(self) -> None:
+        """The connection is lost, and its owner leaves: nothing that had come before is handled any more."""
+        self._sender.cut_callbacks()
 
     def deliver(self, notification: Notification) -> None:
         """Deliver a notification of this side to itself, in line with those that were received. Never waits."""
@@ -285,6 +299,16 @@ class Peer:
         """Why no message will come any more; `None` while one may, or if this side closed."""
         return self._end
 
+    @property
+    def description(self) -> str:
+        """The name of the other side; see `Channel.description`."""
+        return self._channel.description
+
+    @property
+    def unusable(self) -> str | None:
+        """What a client says about the first thing from its server that was no message; `None` without one."""
+        return self._receiver.unusable
+
     def statistics(self) -> PeerStatistics:
         """Return counters, for tests and debugging."""
         table = self._exchanges.table
@@ -296,6 +320,10 @@ class Peer:
             outbox_bytes=self._queue.size,
             dropped_notifications=self._notifications.dropped,
         )
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Return the requests of the other side that are being served, oldest first, then the long-lived ones."""
+        return self._exchanges.table.all_running()
 
     # The tasks of the connection.
 
@@ -414,6 +442,7 @@ class Peer:
         """
         if not self._closing:
             self._close()
+            self._channel.about_to_close()
             # Shielded, or a cancelled task could not send its cancellations; bounded, or a stuck peer could hold
             # it.
             try:
@@ -438,6 +467,7 @@ async def open_peer(
     middleware: Sequence[Middleware] = (),
     on_notification_read: OnNotificationRead | None = None,
     on_failure: OnFailure | None = None,
+    on_served: OnServed | None = None,
 ) -> AsyncGenerator[Peer]:
     """Run one end of a connection for as long as the body runs, then cancel what is under way.
 
@@ -453,14 +483,29 @@ async def open_peer(
         middleware: What requests and notifications pass through, in either direction; see `_middleware`.
         on_notification_read: Called with each notification as it is read. It must neither wait nor raise.
         on_failure: Called with failures that are no single request's. It must neither wait nor raise.
+        on_served: Called with each request of the other side that is over.
     """
     async with open_hidden_nursery() as nursery:
-        peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notification_read, on_failure)
-        peer._begin()  # noqa: SLF001 - the peer's owner
-        try:
-            yield peer
-        except BaseException:
-            with trio.CancelScope(shield=True):  # bounded by itself; `Cancelled` would take the exception's place
-                await peer.aclose()
-            raise
-        await peer.aclose()
+        peer = Peer(
+            channel,
+            dispatcher,
+            nursery,
+            limits,
+            on_frame,
+            middleware,
+            on_notification_read,
+            on_failure,
+            on_served,
+        )
+        report = reporting_failures.get()
+        if report is not None and report.channel is channel:
+            report.sink = peer._sender  # noqa: SLF001 - the peer's owner
+        with sessions_of(middleware, peer.connection):
+            peer._begin()  # noqa: SLF001 - the peer's owner
+            try:
+                yield peer
+            except BaseException:
+                with trio.CancelScope(shield=True):  # bounded; `Cancelled` would take the exception's place
+                    await peer.aclose()
+                raise
+            await peer.aclose()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 from typing import Any, Final, TypeAlias, TypeVarTuple, final
 
@@ -21,7 +21,8 @@ import attrs
 import trio
 
 from .._absent import ABSENT
-from .._channel import Channel, Incoming, Origin, OriginGone, Outgoing, Received, TooLarge
+from .._audit import audit
+from .._channel import Channel, Incoming, Origin, OriginGone, Outgoing, Received, TooLarge, client_of
 from .._codec import _json
 from .._codec._json import explain_cost, harmless_size, is_costlier
 from .._codec._jsonrpc import (
@@ -37,11 +38,12 @@ from .._codec._jsonrpc import (
     encode_error,
     id_of_fragment,
     invalid_request,
+    is_batch_fragment,
     is_response_fragment,
     parse_message,
     read_id,
 )
-from .._errors import PARSE_ERROR, TRANSPORT_FAILED, ConnectionLost, McpError, RequestError
+from .._errors import PARSE_ERROR, ConnectionLost, McpError, RequestError
 from .._limits import KIB, Limits
 from .._logs import Log
 from .._trio import Contained, InlineTask
@@ -85,6 +87,10 @@ class _EndOfBatch:
     batch: BatchReply
 
 
+_NO_ARRIVAL: Final = Arrival(None, None, None, 0.0)
+"""That of an answer, which nobody looks at unless it is invalid."""
+
+
 @final
 @attrs.define(eq=False)
 class Receiver:
@@ -100,18 +106,18 @@ class Receiver:
     _on_notification_read: OnNotificationRead | None
     _on_failure: OnFailure | None
     _queue: SendQueue = attrs.field(init=False)
-    _received: deque[Received | _Decoded | _EndOfBatch] = attrs.field(
-        factory=deque[Received | _Decoded | _EndOfBatch], init=False
-    )
+    # `None` while the connection rests, as an empty deque is large.
+    _received: deque[Received | _Decoded | _EndOfBatch] | None = attrs.field(default=None, init=False)
     _harmless_bytes: int = attrs.field(init=False)
     _received_at: float = attrs.field(default=0.0, init=False)
-    _is_held_up: bool = attrs.field(
-        default=False, init=False
-    )  # until notifications before the next message begin
+    # Until notifications before the next message begin.
+    _is_held_up: bool = attrs.field(default=False, init=False)
     _gives_way: bool = attrs.field(default=False, init=False)  # for one pass of the event loop
     _parts_taken: int = attrs.field(default=0, init=False)
+    unusable: str | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._channel.call_on_answers(self._take_answers)
         self._queue = self._sender.queue
         self._harmless_bytes = min(harmless_size(self._limits.max_decoded_bytes), self._limits.max_message_bytes)
 
@@ -123,11 +129,43 @@ class Receiver:
         """
         received = await self._channel.receive()
         self._received_at = trio.current_time()
+        if self._received is None:
+            self._received = deque()
         self._received.extend(received)
 
+    def _take_answers(self, messages: Sequence[Received]) -> int:
+        """Take the first messages, as far as they are answers, in the task that brings them.
+
+        Another one waits in `receive`: nothing that came before is left to take, and an answer waits for nothing
+        (`_must_follow`). Returns how many were taken.
+        """
+        if self._received or self._frames is not None:
+            return 0
+        taken = 0
+        for message in messages:
+            if not isinstance(message, Incoming) or message.failure is not None or not self._sender.calls:
+                break
+            value = message.value
+            if value is ABSENT:
+                if len(message.data) > self._harmless_bytes:
+                    break
+                try:
+                    value = _json.decode(message.data)
+                except (ValueError, RecursionError):
+                    break
+            if value.__class__ is not dict or "id" not in value or "method" in value:
+                message.value = value  # it need not be decoded again
+                break
+            self._take_decoded(value, _NO_ARRIVAL, None)
+            taken += 1
+        return taken
+
     def may_rest(self) -> bool:
-        """Return whether no task need wait in `receive`; see `Channel.may_rest`."""
-        return self._channel.may_rest()
+        """Return whether nothing is left to take, and no task need wait in `receive`; see `Channel.may_rest`."""
+        if self._received or not self._channel.may_rest():
+            return False
+        self._received = None
+        return True
 
     @property
     def must_wait(self) -> bool:
@@ -159,12 +197,9 @@ class Receiver:
         Returns:
             The request; `None` if there is no message left, or `must_wait` says so.
         """
-        received, queue, exchanges = self._received, self._queue, self._exchanges
-        table = exchanges.table  # asked itself, before each message
+        received, queue = self._received, self._queue
         taken = size = 0
-        while received and not (
-            self._is_held_up or queue.is_overfull or (table.is_overfull and exchanges.must_wait)
-        ):
+        while received and not (self._is_held_up or queue.is_overfull):
             if taken == MAX_AT_ONCE or size > BYTES_AT_ONCE:
                 self._gives_way = True
                 return None
@@ -199,10 +234,10 @@ class Receiver:
 
     def _take(self, message: Incoming, scope: trio.CancelScope | None) -> Ready | None:
         if len(message.data) > self._harmless_bytes and (problem := self._excess_of(message)) is not None:
-            data = message.data
             if self._frames is not None:
-                self._frames.report("received", data)
-            self._take_excess(data[:FRAGMENT_BYTES], data[-FRAGMENT_BYTES:], problem, message.origin)
+                self._frames.report("received", message.data)
+            head, tail = message.data[:FRAGMENT_BYTES], message.data[-FRAGMENT_BYTES:]
+            self._take_excess(head, tail, problem, message.origin)
             return None
         try:
             value = _json.decode(message.data) if message.value is ABSENT else message.value
@@ -211,59 +246,53 @@ class Receiver:
                 self._frames.report("received", message.data)
             self._take_unreadable(message, error)
             return None
-        if _json.is_object(value) and self._must_follow(value):
+        if value.__class__ is dict and self._must_follow(value):
             self._is_held_up = True
+            assert self._received is not None, "the message was taken from there"
             self._received.appendleft(message)
             return None
-        if self._frames is not None and _was_on_wire(message.failure):
+        if self._frames is not None and message.was_on_wire:
             self._frames.report("received", message.data)
         if message.failure is not None:
             self._take_failure(value, message.failure)
-        elif _json.is_array(value):
+        elif value.__class__ is list:
             self._take_batch(value, message.origin)
         else:
-            return self._take_decoded(
-                value, Arrival(message.origin, message.data, None, self._received_at), scope
-            )
+            arrival = Arrival(message.origin, message.data, None, self._received_at)
+            return self._take_decoded(value, arrival, scope)
         return None
 
     def _excess_of(self, message: Incoming) -> str | None:
         """Return what is too much in a message that no transport has weighed; `None` if nothing is."""
         limits = self._limits
-        if message.value is not ABSENT:
-            return None
-        if len(message.data) > limits.max_message_bytes:
+        if message.value is ABSENT and len(message.data) > limits.max_message_bytes:
             return _explain_size(len(message.data), limits)
-        if is_costlier(message.data, limits.max_decoded_bytes):
+        if message.value is ABSENT and is_costlier(message.data, limits.max_decoded_bytes):
             return explain_cost(len(message.data), limits.max_decoded_bytes)
         return None
 
     def _take_too_large(self, received: TooLarge) -> None:
-        problem = _explain_size(received.size, self._limits)
-        if received.refusal is not None:
-            problem = received.refusal.message
-        self._take_excess(received.head, received.tail, problem, received.origin, received.refusal)
+        refusal = received.refusal
+        problem = _explain_size(received.size, self._limits) if refusal is None else refusal.message
+        self._take_excess(received.head, received.tail, problem, received.origin, refusal)
 
     def _take_excess(
-        self,
-        head: bytes,
-        tail: bytes,
-        problem: str,
-        origin: Origin | None,
-        refusal: RequestError | None = None,
+        self, head: bytes, tail: bytes, problem: str, origin: Origin | None, refusal: RequestError | None = None
     ) -> None:
         """Take a message that exceeds a limit: only its ends are examined."""
         id = id_of_fragment(head, tail)
         if not is_response_fragment(head, tail):
             self._complain(id, refusal or invalid_request(problem), origin)
-        elif not self._sender.refuse(id, f"the answer was {problem}", whole=_is_batch(head)):
+        elif not self._sender.refuse(id, f"the answer was {problem}", whole=is_batch_fragment(head)):
             _log.warning("%s sent %s, and it is lost", self._channel.description, problem)
 
     def _take_unreadable(self, message: Incoming, error: Exception) -> None:
         """Take a message that cannot be decoded. If it looks like an answer, there will be no other."""
         id = answered_id_of_fragment(message.data)
-        if not self._sender.refuse(id, f"the answer cannot be read: {error}", whole=_is_batch(message.data)):
-            self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), message.origin)
+        is_batch = is_batch_fragment(message.data)
+        if not self._sender.refuse(id, f"the answer cannot be read: {error}", whole=is_batch):
+            refused = RequestError(PARSE_ERROR, f"parse error: {error}")
+            self._complain(None, refused, message.origin, message.data)
 
     def _take_batch(self, messages: list[Any], origin: Origin | None) -> None:
         """Take a batch apart; its messages are the next to be taken."""
@@ -280,9 +309,8 @@ class Receiver:
             else:
                 _log.warning("%s sent answers in %s", self._channel.description, problem)
             return
-        batch = BatchReply(
-            lambda reply: self._queue.put(QueuedMessage(reply)), origin, self._limits.max_message_bytes
-        )
+        assert self._received is not None, "the batch was taken from there"
+        batch = self._exchanges.new_batch(origin)
         self._received.appendleft(_EndOfBatch(batch))
         self._received.extendleft(
             _Decoded(value, Arrival(origin, None, batch, self._received_at)) for value in reversed(messages)
@@ -303,19 +331,24 @@ class Receiver:
         return None
 
     def _must_follow(self, value: dict[str, Any]) -> bool:
-        """Whether a message must wait for notifications before it: there are too many, or it is a request."""
+        """Whether a message must wait: a request for room or for notifications, a notification for others.
+
+        Nothing else waits for the room that requests take, for it may cancel one that has it.
+        """
         if "id" in value:
-            return "method" in value and (self._notifications.has_called or self._notifications.has_unbegun)
+            exchanges, notifications = self._exchanges, self._notifications
+            is_overfull = exchanges.table.is_overfull and exchanges.must_wait
+            return "method" in value and (notifications.has_called or notifications.has_unbegun or is_overfull)
         method = value.get("method")
         return method != "notifications/cancelled" and self._notifications.must_wait(method, value.get("params"))
 
-    def _take_failure(self, value: Any, failure: McpError) -> None:
+    def _take_failure(self, value: Any, failure: Exception) -> None:
         """The transport reports that a request has failed: pass the error to its caller."""
         id = read_id(value.get("id")) if _json.is_object(value) else None
         if id is not None:
             if not self._sender.fail(id, failure):
                 _log.debug("no call waits for what has failed, id %r: %s", id, failure)
-        elif self._on_failure is not None:
+        elif self._on_failure is not None and isinstance(failure, McpError):
             self._on_failure(failure)
         else:
             _log.warning("%s: %s", self._channel.description, failure)
@@ -329,10 +362,9 @@ class Receiver:
             self._dispatcher.answers_unreadable or (error.id is not None and self._dispatcher.answers_malformed)
         ):
             arrival.batch.expect()
-            answer = encode_error(error.id, invalid_request(error.reason))
-            arrival.batch.add(Outgoing(answer, origin=arrival.origin))
+            arrival.batch.add(encode_error(error.id, invalid_request(error.reason)), None)
         else:
-            self._complain(error.id, invalid_request(error.reason), arrival.origin)
+            self._complain(error.id, invalid_request(error.reason), arrival.origin, arrival.data)
 
     def _take_notification(self, notification: Notification, arrival: Arrival) -> None:
         if notification.method == "notifications/cancelled" and self._exchanges.cancel(notification.params or {}):
@@ -350,9 +382,18 @@ class Receiver:
         else:
             _log.debug("ignored an answer that no call waits for, id %r", response.id)
 
-    def _complain(self, id: RequestId | None, error: RequestError, origin: Origin | None) -> None:
-        """Reply to an unusable message with an error, if this side does that."""
-        _log.warning("%s sent what cannot be used: %s", self._channel.description, error.message)
+    def _complain(
+        self, id: RequestId | None, error: RequestError, origin: Origin | None, data: bytes | None = None
+    ) -> None:
+        """Log an unusable message, with the beginning of `data`; reply with an error if this side does that."""
+        channel = self._channel
+        if data is None or self._dispatcher.answers_unreadable:
+            _log.warning("%s sent what cannot be used: %s", channel.description, error.message)
+        else:
+            explanation = channel.explain_unusable(data, error.message)
+            _log.warning("%s", explanation)
+            self.unusable = self.unusable or explanation
+        audit("message", error.message, code=error.code, transport=channel.transport, client=client_of(origin))
         if self._dispatcher.answers_unreadable or (id is not None and self._dispatcher.answers_malformed):
             self._queue.put(QueuedMessage(Outgoing(encode_error(id, error), origin=origin), urgent=True))
 
@@ -361,23 +402,13 @@ def _explain_size(size: int, limits: Limits) -> str:
     return f"a message of {size} bytes; max_message_bytes is {limits.max_message_bytes}"
 
 
-def _is_batch(data: bytes) -> bool:
-    """Whether a message that cannot be decoded is a batch."""
-    return data[:64].lstrip().startswith(b"[")
-
-
-def _was_on_wire(failure: McpError | None) -> bool:
-    """Whether the other side has sent this, and not the transport in its place."""
-    return failure is None or (isinstance(failure, RequestError) and failure.code != TRANSPORT_FAILED)
-
-
 # The serve loop: how requests are read and served.
 #
 # The obvious way is one task that reads, and a task for each request. That costs each request a task, a pass of
 # the event loop to start it and another one to write its answer, although most handlers never wait. So here the
 # task that reads serves the requests itself, one after another, and writes all their answers at once before it
 # waits again: a stdio server takes one pass for each read, whatever is in it (docs/benchmarks.md). A call in
-# memory is 540 000 instructions; one whose handler waits once, and so needs a second task, is 617 000.
+# memory is 410 000 instructions; one whose handler waits once, and so needs a second task, is 480 000.
 #
 # One task at a time *leads*: it alone calls the receiver. It runs each handler as an `InlineTask` up to its first
 # wait.
@@ -463,6 +494,7 @@ class ServeLoop:
     rests: bool = attrs.field(init=False)
     _variables: Context = attrs.field(factory=copy_context, init=False)
     _is_led: bool = attrs.field(default=False, init=False)
+    _is_starting: bool = attrs.field(default=False, init=False)  # whether a task is to lead that has not run yet
     _has_ended: bool = attrs.field(default=False, init=False)
     _reading: trio.CancelScope | None = attrs.field(default=None, init=False)  # of the leader, while it waits
     _idle: list[trio.lowlevel.Task] = attrs.field(factory=list[trio.lowlevel.Task], init=False)
@@ -476,11 +508,13 @@ class ServeLoop:
         if self._has_ended:
             self._read_shielded()
         elif not self._is_led:
-            self._start_task()
+            self._start_task()  # once, also for many messages in one pass of the event loop
 
     def _start_task(self) -> None:
         # Wherever they are started, they run with the variables of the task that has opened the connection.
-        self._variables.run(lambda: self._nursery.start_soon(self._run, name=self._name))
+        if not self._is_starting:
+            self._variables.run(lambda: self._nursery.start_soon(self._run, name=self._name))
+            self._is_starting = True
 
     def end(self) -> None:
         """Read no more. Requests being served go on. Never waits."""
@@ -493,6 +527,7 @@ class ServeLoop:
 
     async def _run(self) -> None:
         """Be one of the tasks: enter one block after another, and clean up after each."""
+        self._is_starting = False
         task = trio.lowlevel.current_task()
         goes_on = True
         while goes_on and not self._has_ended:
@@ -543,7 +578,7 @@ class ServeLoop:
                     block.serving = ready
                     self._hand_over()
                     raise
-                if is_done and contained.is_clean and not exchange.is_overdue:
+                if is_done and contained.is_clean and (exchange.deadline == math.inf or not exchange.is_overdue):
                     self._finish(ready, handler.result)
                     del ready, exchange, handler  # an idle connection keeps nothing of its last request
                     continue
@@ -566,7 +601,7 @@ class ServeLoop:
 
     def _finish(self, ready: Ready, reply: Reply) -> None:
         exchange = ready.exchange
-        if exchange.scope.deadline != math.inf:
+        if exchange.deadline != math.inf:
             exchange.scope.deadline = math.inf  # the scope is lent to the next request
         self.exchanges.finish(ready, reply)
 
@@ -604,7 +639,13 @@ class ServeLoop:
     def _hand_over(self) -> None:
         """Let another task lead: this one stays with a handler that waits."""
         self._is_led = False
-        self.writer.queue.release()
+        if self.rests:
+            self.writer.flush()  # such a channel takes everything at once
+            if not self.receiver.must_wait and self.receiver.may_rest():
+                self._served = 0
+                return
+        else:
+            self.writer.queue.release()
         if self._idle:
             trio.lowlevel.reschedule(self._idle.pop())
         else:

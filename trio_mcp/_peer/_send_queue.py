@@ -11,20 +11,22 @@ connection.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, final
 
 import attrs
 import trio
 
-from .._channel import Channel
+from .._channel import Channel, Outgoing
 from .._codec._jsonrpc import RequestId
 from .._errors import ConnectionLost
-from .._logs import Log
+from .._logs import Log, is_wire_shown
 from .._trio import LightParkingLot
 from ._call import Call, QueuedMessage
-from ._exchange import Exchange, InboundTable
+from ._exchange import Exchange, InboundTable, Several
 
 _log: Final = Log("trio_mcp.peer")
 
@@ -47,6 +49,38 @@ class FrameHook:
             except Exception:
                 _log.exception("on_frame failed and is not called again")
                 self._on_frame = None
+
+
+DEBUG_VARIABLE: Final = "TRIO_MCP_DEBUG"
+"""The environment variable that has them written to standard error, if it is neither empty nor ``0``."""
+
+
+def wire_log() -> Callable[[str, Literal["sent", "received"], bytes], None] | None:
+    """Return what shows messages, called with the name of the other side; `None` if nobody wants to see them.
+
+    Asked once for a connection, so messages cost nothing more while it is off. A program that has every logger at
+    DEBUG has not asked for it: messages are long, and may be private.
+    """
+    if not is_wire_shown(by_itself=os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0")):
+        return None
+    from ._frame_record import show_frame  # it loads what only records need
+
+    return show_frame
+
+
+def frame_hook(on_frame: OnFrame | None, other_side: str) -> FrameHook | None:
+    """Return what takes the messages of one connection: the user's `on_frame`, the log, both, or nothing."""
+    show = wire_log()
+    if show is None:
+        return None if on_frame is None else FrameHook(on_frame)
+    if on_frame is None:
+        return FrameHook(partial(show, other_side))
+
+    def take(direction: Literal["sent", "received"], data: bytes) -> None:
+        show(other_side, direction, data)
+        on_frame(direction, data)
+
+    return FrameHook(take)
 
 
 COALESCED_BYTES: Final = 64 * 1024
@@ -72,6 +106,10 @@ FEW_HOLES: Final = 8
 # Withdrawing must not search: a peer may give up a thousand requests in one read. The entries are a dict, so each
 # is found by itself; finding them by exchange or by id needs an index, which exists only from the first
 # withdrawal until the queue is empty, so that connections on which nothing is withdrawn do not pay for it.
+#
+# The answers to a batch are one message, which stays here and is counted as it is until it is taken. Until then
+# what is left out is only noted: a client may give up a thousand parts one after another, and to encode the rest
+# for each would cost a thousand times as much.
 
 
 @final
@@ -79,35 +117,30 @@ class _Index:
     """Finds messages in a queue by what they belong to.
 
     Attributes:
-        answers: What answers one request, by its id.
+        of: All that belongs to a request of the other side.
+        answers: What answers requests, by their ids.
+        rests: What encodes the answers to a batch again, as some were left out since the last time.
     """
 
     def __init__(self, entries: Iterable[QueuedMessage]) -> None:
-        self.answers: dict[RequestId, QueuedMessage] = {}
-        self._of: dict[Exchange, dict[QueuedMessage, None]] = {}
+        self.of: Several[Exchange, QueuedMessage] = Several()
+        self.answers: Several[RequestId, QueuedMessage] = Several()
+        self.rests: dict[QueuedMessage, Callable[[], Outgoing]] = {}
         for entry in entries:
             self.add(entry)
 
     def add(self, entry: QueuedMessage) -> None:
         if entry.exchange is not None:
-            self._of.setdefault(entry.exchange, {})[entry] = None
-        answers = entry.message.answers
-        if len(answers) == 1:
-            self.answers[answers[0]] = entry
+            self.of.add(entry.exchange, entry)
+        for id in entry.message.answers:
+            self.answers.add(id, entry)
 
     def remove(self, entry: QueuedMessage) -> None:
-        exchange, answers = entry.exchange, entry.message.answers
-        if exchange is not None:
-            entries = self._of[exchange]
-            del entries[entry]
-            if not entries:
-                del self._of[exchange]
-        if len(answers) == 1 and self.answers.get(answers[0]) is entry:
-            del self.answers[answers[0]]
-
-    def entries_of(self, exchange: Exchange) -> tuple[QueuedMessage, ...]:
-        """Return everything that belongs to a request of the other side, in order."""
-        return tuple(self._of.get(exchange, ()))
+        if entry.exchange is not None:
+            self.of.remove(entry.exchange, entry)
+        for id in entry.message.answers:
+            self.answers.remove(id, entry)
+        self.rests.pop(entry, None)
 
 
 @final
@@ -139,17 +172,17 @@ class SendQueue:
     is_held: bool = attrs.field(default=False, init=False)
     is_overfull: bool = attrs.field(default=False, init=False)
     on_question_withdrawn: Callable[[QueuedMessage], object] | None = attrs.field(default=None, init=False)
-    _full_from: int = attrs.field(
-        init=False
-    )  # 0 while a sender waits for room, so that later ones wait behind it
+    # 0 while a sender waits for room, so that later ones wait behind it.
+    _full_from: int = attrs.field(init=False)
     _in_line: int = attrs.field(default=0, init=False)
     _is_waking: bool = attrs.field(default=False, init=False)
     _entries: dict[QueuedMessage, None] = attrs.field(factory=dict[QueuedMessage, None], init=False)
     _holes: int = attrs.field(default=0, init=False)
     _index: _Index | None = attrs.field(default=None, init=False)
+    # Of requests of this side.
     _cancellations: dict[RequestId, QueuedMessage] = attrs.field(
         factory=dict[RequestId, QueuedMessage], init=False
-    )  # of requests of this side
+    )
     _urgent_bytes: int = attrs.field(default=0, init=False)
     _being_written: bool = attrs.field(default=False, init=False)
     _has_rest: bool = attrs.field(default=False, init=False)
@@ -169,6 +202,16 @@ class SendQueue:
     def is_full(self) -> bool:
         """Whether senders must wait: there is no room, or others wait for it."""
         return self.size >= self._full_from
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a message may be given to the transport without a stay in the queue."""
+        return not (self._entries or self._being_written or self.is_held or self._closed)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is queued or being written."""
+        return bool(self._entries) or self._being_written
 
     @property
     def has_cancellations(self) -> bool:
@@ -248,7 +291,7 @@ class SendQueue:
     def withdraw_all_of(self, exchange: Exchange) -> None:
         """Withdraw everything that belongs to a request which its sender gave up."""
         if self._entries:
-            for entry in self._indexed().entries_of(exchange):
+            for entry in tuple(self._indexed().of.get(exchange, ())):
                 self._take_out(entry)
                 if entry.calls and self.on_question_withdrawn is not None:
                     self.on_question_withdrawn(entry)
@@ -257,17 +300,22 @@ class SendQueue:
     def withdraw_answer(self, id: RequestId) -> bool:
         """Withdraw the answer to a request of the other side, and what its exchange has sent before.
 
-        Returns whether the answer had not been taken to be written.
+        There are several answers if its id was used again. Returns whether one had not been taken to be written.
         """
-        entry = self._indexed().answers.get(id) if self._entries else None
-        if entry is None:
+        if not self._entries:
             return False
-        if entry.exchange is None:
-            self.withdraw(entry)
-        else:
-            self.withdraw_all_of(entry.exchange)
-            entry.exchange.end_parked("its caller gave it up before the answer was written")
-        return True
+        index = self._indexed()
+        found = tuple(index.answers.get(id, ()))
+        for entry in found:
+            if entry.exchange is not None:
+                self.withdraw_all_of(entry.exchange)
+                entry.exchange.end_parked("its caller gave it up before the answer was written")
+            elif entry.without is not None and (rest := entry.without(id)) is not None:
+                index.answers.remove(id, entry)
+                index.rests[entry] = rest
+            else:
+                self.withdraw(entry)
+        return bool(found)
 
     def withdraw_cancellation(self, id: RequestId) -> None:
         """Withdraw the cancellation of a request of this side, if it was not taken to be written."""
@@ -287,24 +335,48 @@ class SendQueue:
         if not entries or self._being_written:
             return []
         if self.size <= COALESCED_BYTES:
-            return list(entries)
-        taken: list[QueuedMessage] = []
-        size = 0
-        for entry in entries:
-            size += len(entry.message.data)
-            if size > COALESCED_BYTES and taken:
-                break
-            taken.append(entry)
+            taken = list(entries)
+        else:
+            taken = list[QueuedMessage]()
+            size = 0
+            for entry in entries:
+                size += len(entry.message.data)
+                if size > COALESCED_BYTES and taken:
+                    break
+                taken.append(entry)
+        if self._index is not None and self._index.rests:
+            self._encode_rests(taken, self._index)
         return taken
+
+    def _encode_rests(self, taken: Iterable[QueuedMessage], index: _Index) -> None:
+        for entry in taken:
+            if (rest := index.rests.pop(entry, None)) is not None:
+                self.size -= len(entry.message.data)
+                entry.message = rest()
+                self.size += len(entry.message.data)
 
     def remove_first(self, count: int, *, has_rest: bool) -> None:
         """The transport has taken so many messages; it may keep a rest of the last one."""
-        for entry in list(islice(self._entries, count)):
-            self._take_out(entry)
-        self._being_written = self._has_rest = has_rest
+        if count == len(self._entries):  # mostly all
+            self._clear()
+        else:
+            for entry in list(islice(self._entries, count)):
+                self._take_out(entry)
         if has_rest:
-            self.wake_writer()
+            self.keep_rest()
         self._after_leaving()
+
+    def keep_rest(self) -> None:
+        """The transport keeps a rest of what it has taken last: nothing is written before that."""
+        self._being_written = self._has_rest = True
+        self.wake_writer()
+
+    def _clear(self) -> None:
+        self._entries.clear()
+        self._cancellations.clear()
+        self._index = None
+        self._holes = self.size = self._urgent_bytes = 0
+        self.is_overfull = False
 
     async def take(self) -> list[QueuedMessage]:
         """Wait until something is queued, and take as much of it as goes to the transport at once.
@@ -337,7 +409,7 @@ class SendQueue:
 
     async def wait_empty(self) -> None:
         """Wait until everything is on the wire. Does not checkpoint if it is."""
-        while (self._entries or self._being_written) and not self._closed:
+        while self.is_busy and not self._closed:
             await self._nothing.park()
 
     def close(self) -> None:
@@ -346,11 +418,7 @@ class SendQueue:
         unsent = [
             entry.exchange for entry in self._entries if entry.message.answers and entry.exchange is not None
         ]
-        self._entries.clear()
-        self._cancellations.clear()
-        self._index = None
-        self.size = self._urgent_bytes = 0
-        self.is_overfull = False
+        self._clear()
         for lot in (self._room, self._urgent_room, self._nothing):
             lot.unpark_all()
         for exchange in unsent:
@@ -380,11 +448,11 @@ class SendQueue:
 
     def _after_leaving(self) -> None:
         # Mostly no task waits, and checking that first saves the rest.
-        if self._room and self.size < self._max_bytes:
+        if self._room.parked is not None and self.size < self._max_bytes:
             self._wake_first()
-        if self._urgent_room and not self.is_overfull:
+        if self._urgent_room.parked is not None and not self.is_overfull:
             self._urgent_room.unpark_all()
-        if self._nothing and not self._entries and not self._being_written:
+        if self._nothing.parked is not None and not self._entries and not self._being_written:
             self._nothing.unpark_all()
 
 
@@ -407,17 +475,30 @@ class Writer:
     calls: dict[RequestId, Call] = attrs.field(factory=dict[RequestId, Call], init=False)
     written: int = attrs.field(default=0, init=False)
 
-    def put(self, message: QueuedMessage) -> None:
-        """Send a message: at once, if nothing else is under way; else together with others. Never waits."""
+    def put(self, message: QueuedMessage, *, by_itself: bool = False) -> None:
+        """Send a message: at once, if nothing else is under way; else together with others. Never waits.
+
+        Args:
+            message: The message.
+            by_itself: Whether to send it at once also while requests are under way, unless others are queued.
+        """
         queue = self.queue
         # What is queued already could not be written at once, and its writer is awake. To try again with each new
         # message would look at all the others each time.
-        if queue.is_held or len(self._inbound.active) + len(self.calls) > 1 or queue.size:
+        if not (queue.is_idle and (by_itself or len(self._inbound.active) + len(self.calls) <= 1)):
             queue.put(message)
+            return
+        try:
+            is_written = self._channel.send_nowait((message.message,))
+        except trio.WouldBlock:
+            queue.put(message)
+        except (ConnectionLost, trio.ClosedResourceError) as error:
+            queue.put(message)  # with it ends what waits for it
+            self._on_failure(error)
         else:
-            queue.is_held = True
-            queue.put(message)
-            self.flush()
+            self._mark_written((message,))
+            if not is_written:
+                queue.keep_rest()
 
     def flush(self) -> None:
         """Write what is queued, as far as the wire takes it now; the writer task does the rest. Never waits."""
@@ -434,6 +515,15 @@ class Writer:
                 return
             self._mark_written(first)
             queue.remove_first(len(first), has_rest=not is_written)
+            if not queue.size:
+                return
+
+    def withdraw_answer(self, id: RequestId) -> bool:
+        """Withdraw the answer to a request of the other side, as far as the other side does not have it yet.
+
+        Returns whether there was anything to withdraw.
+        """
+        return self.queue.withdraw_answer(id) or self._channel.withdraw_answer(id)
 
     async def write(self) -> None:
         """Be the writer task: as long as the connection lasts, or until `SendQueue.may_rest`."""

@@ -34,7 +34,7 @@ from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from .._trio import LightParkingLot
 from ._call import Call, CallState, QueuedMessage, checked, current_clock, granted_deadline
 from ._exchange import Exchange, OnProgress
-from ._middleware import Message, Middleware, notify_through, send_batch_through, send_through
+from ._middleware import ConnectionInfo, Message, Middleware, notify_through, send_batch_through, send_through
 from ._send_queue import SendQueue, Writer
 
 _log: Final = Log("trio_mcp.peer")
@@ -49,6 +49,7 @@ class Sender:
         writer: Writes them.
         queue: What is ready to be written.
         calls: The requests of this side whose callers have not gone on yet, by id.
+        on_stray: Called with each result that no call waits for. It must neither wait nor raise.
     """
 
     _channel: Channel
@@ -56,8 +57,10 @@ class Sender:
     _limits: Limits
     _middleware: Sequence[Middleware]
     _changed: LightParkingLot  # woken when a request is made
+    _connection: ConnectionInfo | None = None  # for the middleware
     queue: SendQueue = attrs.field(init=False)
     calls: dict[RequestId, Call] = attrs.field(init=False)
+    on_stray: Callable[[Mapping[str, Any]], object] | None = attrs.field(default=None, init=False)
     _last_id: int = attrs.field(default=0, init=False)
     _pending: int = attrs.field(default=0, init=False)  # how many calls are neither answered nor given up
     # A batch needs many places. It waits apart, or it would keep a place from those behind it that need one.
@@ -65,13 +68,17 @@ class Sender:
     _batch_turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _refuses_requests: Callable[[], Exception] | None = attrs.field(default=None, init=False)
     _refuses_all: Callable[[], Exception] | None = attrs.field(default=None, init=False)
-    _read: int = attrs.field(
-        default=0, init=False
-    )  # how many messages of any kind the peer has read, as far as its answers show
+    # How many messages of any kind the peer has read, as far as its answers show.
+    _read: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.queue, self.calls = self.writer.queue, self.writer.calls
         self.queue.on_question_withdrawn = self._fail_withdrawn
+
+    @property
+    def transport(self) -> str:
+        """The name of the transport."""
+        return self._channel.transport
 
     # Requests. The two functions that callers use are plain: they return the coroutine that does the work, which
     # saves a frame on each way into it.
@@ -96,15 +103,12 @@ class Sender:
         """
         if self._middleware:
             request = partial(self._request, on_progress=on_progress, on_id=on_id, exchange=exchange)
-            return self._request_through(Message("sent", method, params), request)
+            message = Message("sent", method, params, connection=self._connection)
+            return self._request_through(message, request)
         return self._request(method, params, on_progress, on_id, exchange)
 
     def send_request(
-        self,
-        exchange: Exchange,
-        method: str,
-        params: Mapping[str, Any] | None,
-        on_progress: OnProgress | None,
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
     ) -> Coroutine[Any, Any, dict[str, Any]]:
         """Send a request for an exchange; see `ExchangeSink`."""
         return self.request(method, params, on_progress=on_progress, exchange=exchange)
@@ -112,8 +116,8 @@ class Sender:
     async def _request_through(
         self, message: Message, request: Callable[..., Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
-        async def send(message: Message) -> Mapping[str, Any]:
-            return await request(message.method, message.params)
+        def send(message: Message) -> Awaitable[Mapping[str, Any]]:
+            return request(message.method, message.params)
 
         result = await send_through(self._middleware, message, send)
         assert result is not None
@@ -141,7 +145,13 @@ class Sender:
         outgoing = Outgoing(data, (call.id,), (), origin, clocks)
         call.message = message = QueuedMessage(outgoing, (call,), exchange)
         self.writer.put(message)
-        await self._wait_settled(message.calls)
+        try:  # as `_wait_settled`, with a frame less
+            await call.wait()
+        except BaseException as error:
+            self._give_up(call, _reason(error))
+            raise
+        finally:
+            self._close(call)
         return call.outcome()
 
     async def request_batch(
@@ -154,6 +164,7 @@ class Sender:
                 requests,
                 self._request_batch,
                 lambda message: self._request(message.method, message.params),
+                self._connection,
             )
         return await self._request_batch(requests)
 
@@ -221,8 +232,10 @@ class Sender:
 
     def _wake_next(self) -> None:
         """A place may be free: wake those that wait for one."""
-        self._turn.unpark()
-        self._batch_turn.unpark_all()
+        if self._turn.parked is not None:
+            self._turn.unpark()
+        if self._batch_turn.parked is not None:
+            self._batch_turn.unpark_all()
 
     def _open(
         self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
@@ -232,7 +245,8 @@ class Sender:
         call = Call(id, method, on_progress, current_clock())
         self.calls[id] = call
         self._pending += 1
-        self._changed.unpark_all()
+        if self._changed.parked is not None:
+            self._changed.unpark_all()
         try:
             data = encode_request(id, method, self._with_meta(call, params))
             return call, checked(data, method, self._limits)
@@ -244,6 +258,10 @@ class Sender:
         """Add what the other side needs of this call: where its progress goes, how long we will wait."""
         ours: dict[str, Any] = {}
         if call.wants_progress:
+            progress: Any = call.on_progress
+            if not (progress is None or callable(progress)):
+                found = type(progress).__name__
+                raise TypeError(f"on_progress takes a function or a trio.MemorySendChannel, not {found}")
             ours[PROGRESS_TOKEN_KEY] = call.id
         deadline = granted_deadline()
         if deadline != math.inf and call.method != "initialize":
@@ -273,7 +291,9 @@ class Sender:
                 data = encode_notification(cancellation.method, cancellation.params)
                 # It goes the way that the request went, so that it cannot come first where there are several.
                 origin = None if call.message is None else call.message.message.origin
-                self.queue.put(QueuedMessage(Outgoing(data, origin=origin), cancels=call.id, urgent=True))
+                # Before the caller goes on: it may compute for long, and nothing would be written meanwhile.
+                goodbye = QueuedMessage(Outgoing(data, origin=origin), cancels=call.id, urgent=True)
+                self.writer.put(goodbye, by_itself=True)
 
     def _close(self, call: Call) -> None:
         """The caller goes on, however the call has ended."""
@@ -310,6 +330,8 @@ class Sender:
         """Give an answer to the call that waits for it. Returns whether one does."""
         call = self._find(response.id)
         if call is None:
+            if self.on_stray is not None and isinstance(response, Response):
+                self.on_stray(response.result)
             return False
         self._read = max(self._read, call.number)
         self._settle(call, response.result if isinstance(response, Response) else response.error)
@@ -372,9 +394,14 @@ class Sender:
 
     def find_call(self, progress_token: object) -> Call | None:
         """Return the call that asked for progress under this token."""
-        token = read_id(progress_token)
-        call = None if token is None else self.calls.get(token)
-        return call if call is not None and call.wants_progress and not call.is_settled else None
+        if type(progress_token) is int or type(progress_token) is str:
+            call = self.calls.get(progress_token)
+        else:
+            token = read_id(progress_token)
+            call = None if token is None else self.calls.get(token)
+        if call is None or call.result is not None or call.error is not None:
+            return None
+        return call if call.on_progress is not None or call.wants_progress else None
 
     @contextmanager
     def clocks_stopped(self) -> Generator[None]:
@@ -397,7 +424,7 @@ class Sender:
         callbacks_end = trio.current_time() + self._limits.slow_consumer_timeout
         for call in tuple(self.calls.values()):
             call.end_callbacks(callbacks_end, make_error())
-            if call.is_settled:
+            if not call.is_pending:  # it is settled; or given up: to say so has shown that the connection is gone
                 continue
             if call.state is CallState.QUEUED and call.message is not None:
                 self.queue.withdraw(call.message)
@@ -424,9 +451,15 @@ class Sender:
             call.end_callbacks(-math.inf, make_error())
             call.forget_progress()
             call.wake()
-        self.calls.clear()
+        if not was_lost:
+            self.calls.clear()
         self._turn.unpark_all()
         self._batch_turn.unpark_all()
+
+    def cut_callbacks(self) -> None:
+        """After a loss: give callbacks no more time to handle what had come before it."""
+        for call in self.calls.values():
+            call.cut_callbacks()
 
     # Notifications.
 
@@ -435,7 +468,8 @@ class Sender:
     ) -> None:
         """Send a notification, which may belong to an exchange; see `Peer.notify` and `ExchangeSink`."""
         if self._middleware:
-            await notify_through(self._middleware, method, params, partial(self._notify, exchange))
+            send = partial(self._notify, exchange)
+            await notify_through(self._middleware, method, params, send, self._connection)
         else:
             await self._notify(exchange, method, params)
 

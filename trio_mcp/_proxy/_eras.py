@@ -51,7 +51,10 @@ _OF_MODERN_REQUESTS: Final = (PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPA
 _OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
 
 _CACHEABLE: Final = frozenset(
-    {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
+    {
+        *("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"),
+        *("skills/list", "skills/get", "resources/directory/read"),  # of the extension for skills
+    }
 )
 """Results that must say in the modern era how long they are fresh (server/utilities/caching)."""
 
@@ -93,10 +96,7 @@ def to_legacy_params(params: _Params) -> _Params:
 
 def to_modern_params(params: _Params, session: Agreement, revision: Revision) -> Mapping[str, Any]:
     """Return the parameters of a request of a legacy session for a modern server."""
-    declared = {
-        PROTOCOL_VERSION_KEY: str(revision),
-        CLIENT_CAPABILITIES_KEY: session.client_capabilities,
-    }
+    declared = {PROTOCOL_VERSION_KEY: str(revision), CLIENT_CAPABILITIES_KEY: session.client_capabilities}
     if session.client_info is not None:
         declared[CLIENT_INFO_KEY] = session.client_info
     if session.log_level is not None:

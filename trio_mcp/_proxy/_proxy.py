@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, final
 
 from .._client._open import Target, connector_for
-from .._core._http1 import HeaderMark, MarkedTools
+from .._core._cache import MarkedTools
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
-from .._limits import Limits
+from .._limits import Limits, check_given
 from .._peer._middleware import Middleware
 from .._peer._send_queue import OnFrame
 from .._revisions import Revision
-from .._server._lifetimes import Background
-from .._server._parking import Lifetime, Service, open_service
-from .._server._server import Servable
+from .._server._lifetimes import Background, Lifetime
+from .._server._parking import Service, open_service
+from .._server._permits import read_throttle
+from .._server._server import Hosted, Servable
 from ._session import ProxySession
 from ._upstream import Upstreams, WayToServer
 
@@ -47,14 +48,16 @@ class Proxy(Servable[None]):
 
     Args:
         target: The server: whatever `open_client` takes. A `Channel` can serve one client, once.
+        rate: How often each client may send requests, such as ``"600/minute"``, as of a `Server`. Further ones
+            are refused here and not forwarded. Default: `None`, for any number.
         limits: What each connection, on either side, may cost. `Limits.max_upstreams` bounds how many there are
             to the server: if the target is a process, as many processes.
         middleware: Wraps every request and notification, from clients and to them; the first is the outermost.
         on_frame: Called with ``"sent"`` or ``"received"`` and each message between the proxy and the server.
 
     Raises:
-        TypeError: There can be no client on such an object.
-        ValueError: It is a string, and not a URL that can be opened.
+        TypeError: There can be no client on such an object, or the rate is no text.
+        ValueError: The target is a string, and not a URL that can be opened; or the rate is no rate.
 
     Spec: 2026-07-28, basic/versioning; 2025-11-25, basic/lifecycle. No section is about proxies.
     """
@@ -63,17 +66,20 @@ class Proxy(Servable[None]):
         self,
         target: Target,
         *,
+        rate: str | None = None,
         limits: Limits | None = None,
         middleware: Sequence[Middleware] = (),
         on_frame: OnFrame | None = None,
     ) -> None:
+        check_given(Proxy.__init__, locals())
         self._limits = Limits() if limits is None else limits
+        self._throttle = read_throttle(rate, "the proxy")
         self._way = WayToServer(connector_for(target), self._limits, on_frame)
         # Of every client alike. The server checks what is not known here: a tool that no client has listed.
         self._tools = MarkedTools(self._limits.max_remembered_bytes // 8)
         self._sealer = Sealer(None)
-        self._services = []
         self.middleware: tuple[Middleware, ...] = tuple(middleware)
+        self._hosted = Hosted(self, self._limits, self._new_service, self._new_session, self._tools.marks_of)
 
     @property
     def limits(self) -> Limits:
@@ -85,13 +91,9 @@ class Proxy(Servable[None]):
         """The revisions that clients may speak: all."""
         return tuple(Revision)
 
-    def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
-        """Return which arguments of a request header fields carry, over HTTP, as far as tools were listed."""
-        return self._tools.marks_of(method, params)
-
     @asynccontextmanager
-    async def open_service(self, lifetime: Lifetime | None = None) -> AsyncGenerator[Service[Any]]:
-        """Run it: all connections to the server end with the body."""
+    async def _new_service(self, lifetime: Lifetime | None) -> AsyncGenerator[Service[Any]]:
+        """Open it: all connections to the server end with the body."""
         opening: Any = open_service("proxy", nullcontext(), self._sealer, self._limits, lifetime)
         async with opening as service:
             places = service.account.places(
@@ -102,13 +104,9 @@ class Proxy(Servable[None]):
                 "max_upstreams_per_principal",
             )
             service.state = Upstreams(self._way, self._tools, service.background, places)
-            self._services.append(service)
-            try:
-                yield service
-            finally:
-                self._services.remove(service)
+            yield service
 
-    def new_session(
+    def _new_session(
         self,
         service: Service[Any],
         background: Background,
@@ -117,6 +115,6 @@ class Proxy(Servable[None]):
         holder: str | None = None,
         keep: Callable[[int], object] | None = None,
     ) -> ProxySession:
-        """Return what dispatches the messages of one client; see `serve_beside`."""
+        """Return what dispatches the messages of one client; see `Hosted.serve_beside`."""
         del keep  # its subscriptions are the server's
-        return ProxySession(self.revisions, service, background, assumed, holder)
+        return ProxySession(self.revisions, service, background, assumed, holder, self._throttle)

@@ -22,6 +22,7 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
+from .. import types
 from .._channel import Origin, ReleasableOrigin, holder_of
 from .._client._connection import ClientIdentity, Connection
 from .._client._low_level import IDLE_ROUNDS
@@ -30,43 +31,19 @@ from .._codec._json import InvalidData, is_object
 from .._codec._jsonrpc import Notification, Request, from_wire, to_wire
 from .._core._lifecycle import Agreement, ServerLifecycle, names_era
 from .._core._reconnect import Backoff
-from .._errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    McpError,
-    RequestError,
-)
+from .._errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, McpError, RequestError
 from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler, LongLived, OnProgress, Progress
 from .._peer._peer import Peer
-from .._revisions import (
-    BATCH_REVISION,
-    INPUT_METHODS,
-    PROGRESS_TOKEN_KEY,
-    QUESTIONS,
-    REFUSED,
-    Revision,
-    Side,
-)
+from .._revisions import BATCH_REVISION, INPUT_METHODS, PROGRESS_TOKEN_KEY, QUESTIONS, REFUSED, Revision, Side
 from .._server._context import Context, Surroundings, ask_in, notify_in
-from .._server._input_required import input_types
+from .._server._input_required import Asking, input_types
 from .._server._lifetimes import Background
 from .._server._listing import read_params
 from .._server._parking import Service
-from .._server._session import check_client_info
+from .._server._permits import Throttle
+from .._server._session import WITHOUT_HANDLER, check_client_info
 from .._trio import open_hidden_nursery
-from ..types import (
-    InputResponseRequestParams,
-    LoggingLevel,
-    SetLevelRequestParams,
-    SubscribeRequestParams,
-    SubscriptionFilter,
-    SubscriptionsListenRequestParams,
-    Tool,
-    UnsubscribeRequestParams,
-)
 from ._eras import (
     UNKNOWN,
     no_such_method,
@@ -88,6 +65,9 @@ _log: Final = Log("trio_mcp.proxy")
 
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
+_UNCOUNTED: Final = WITHOUT_HANDLER | {"resources/subscribe", "resources/unsubscribe"}
+"""The requests that no rate is about, as on a server."""
+
 _connections: Final = count(1)
 
 
@@ -101,6 +81,7 @@ class ProxySession:
         background: Starts tasks that last as long as the connection.
         assumed: The agreement for requests of the legacy era without a handshake.
         holder: The client that places are lent to; by default the connection counts as a client by itself.
+        throttle: How often each client may send requests; `None` for as often as it likes.
 
     Attributes:
         peer: The connection to the client; `None` if there is none, or not any more.
@@ -117,7 +98,9 @@ class ProxySession:
         background: Background,
         assumed: Agreement | None,
         holder: str | None,
+        throttle: Throttle | None,
     ) -> None:
+        self._throttle = throttle
         self._upstreams = service.state
         self._limits = limits = service.state.limits
         self._number = next(_connections)
@@ -193,8 +176,6 @@ class ProxySession:
 
     def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Return what cancels the forwarded request that a request would resume; see `Dispatcher`."""
-        if request.params is None or "requestState" not in request.params:
-            return None
         return self._parking.parked_canceller(request, origin)
 
     def notification_key(self, notification: Notification) -> Hashable | None:
@@ -300,6 +281,8 @@ class ProxySession:
     async def _serve(self, agreement: Agreement, exchange: Exchange) -> Answer:
         method = exchange.request.method
         is_modern = agreement.revision.is_modern
+        if self._throttle is not None and method not in _UNCOUNTED:
+            self._throttle.pass_by(holder_of(exchange.origin, self._holder), exchange)
         try:
             upstream = await self._upstream_of(agreement, exchange.origin)
             if not is_modern:
@@ -332,7 +315,7 @@ class ProxySession:
         """Forward a request of a session, and note what is to be restored after an interruption."""
         request = exchange.request
         if request.method == "logging/setLevel":
-            params = read_params(request.params or {}, SetLevelRequestParams)
+            params = read_params(request.params or {}, types.SetLevelRequestParams)
             await upstream.set_log_level(params.level, params.meta)
             return {}
         uri = (request.params or {}).get("uri")
@@ -355,15 +338,17 @@ class ProxySession:
             case "ping":
                 return {}
             case "logging/setLevel":
-                self._lifecycle.set_log_level(read_params(request.params or {}, SetLevelRequestParams).level)
+                self._lifecycle.set_log_level(
+                    read_params(request.params or {}, types.SetLevelRequestParams).level
+                )
                 return {}
             case "resources/subscribe":
                 await self._changes.follow(
-                    upstream, read_params(request.params or {}, SubscribeRequestParams).uri
+                    upstream, read_params(request.params or {}, types.SubscribeRequestParams).uri
                 )
                 return {}
             case "resources/unsubscribe":
-                self._changes.unfollow(read_params(request.params or {}, UnsubscribeRequestParams).uri)
+                self._changes.unfollow(read_params(request.params or {}, types.UnsubscribeRequestParams).uri)
                 return {}
             case _:
                 result = await self._ask_in_rounds(upstream, exchange, agreement)
@@ -404,12 +389,7 @@ class ProxySession:
         raise RequestError(INTERNAL_ERROR, problem)
 
     async def _ask(self, exchange: Exchange, asked: Mapping[str, Any], agreement: Agreement) -> dict[str, Any]:
-        """Ask the client all questions at once, and return its answers as they came."""
-        if len(asked) > self._limits.max_inbound_requests:
-            problem = (
-                f"{len(asked)} questions at once; max_inbound_requests is {self._limits.max_inbound_requests}"
-            )
-            raise RequestError(INTERNAL_ERROR, f"the server behind this proxy asks {problem}")
+        """Ask the client all questions, as many at once as may be served; return its answers as they came."""
         answers: dict[str, Any] = dict.fromkeys(asked)
 
         async def ask(key: str, question: object) -> None:
@@ -425,9 +405,15 @@ class ProxySession:
                 # Its code is about the question, and would mean something else for this request.
                 raise RequestError(INTERNAL_ERROR, f"the client refused {method}: {error.message}") from error
 
+        unasked = iter(asked.items())
+
+        async def ask_some() -> None:
+            for key, question in unasked:  # each is taken by one of the tasks
+                await ask(key, question)
+
         async with open_hidden_nursery() as nursery:
-            for key, question in asked.items():
-                nursery.start_soon(ask, key, question)
+            for _ in range(min(len(asked), self._limits.max_inbound_requests)):
+                nursery.start_soon(ask_some)
         return answers
 
     # A modern client before a legacy server.
@@ -440,7 +426,7 @@ class ProxySession:
         if request.method in REFUSED[Side.CLIENT][agreement.revision]:
             raise no_such_method(request.method, agreement.revision)
         if agreement.log_level is not None:
-            await self._raise_log_level(upstream, cast("LoggingLevel", agreement.log_level))
+            await self._raise_log_level(upstream, cast("types.LoggingLevel", agreement.log_level))
         is_retry = "requestState" in params or "inputResponses" in params
         if request.method not in INPUT_METHODS or not (is_retry or agreement.client_capabilities):
             caller, on_progress = _caller_of(exchange, agreement), _progress_of(exchange)
@@ -448,12 +434,11 @@ class ProxySession:
             return to_modern_result(request.method, result, upstream.description)
         outcome = await self._parking.serve(
             exchange,
-            agreement,
             Context(agreement, exchange, self._surroundings),
             partial(self._forward_parkable, upstream, request, agreement),
-            read_params(params, InputResponseRequestParams).input_responses or {},
+            read_params(params, types.InputResponseRequestParams).input_responses or {},
             holder=holder_of(exchange.origin, self._holder),
-            replay=False,
+            asking=Asking.PARK,
         )
         if is_object(outcome):
             return to_modern_result(request.method, outcome, upstream.description)
@@ -497,7 +482,7 @@ class ProxySession:
 
         return await upstream.request(request.method, write, caller, on_progress)
 
-    async def _raise_log_level(self, upstream: Upstream, level: LoggingLevel) -> None:
+    async def _raise_log_level(self, upstream: Upstream, level: types.LoggingLevel) -> None:
         """Let the server send log messages of at least this severity; each request gets those that it wants."""
         capabilities = upstream.description.get("capabilities")
         if is_object(capabilities) and "logging" in capabilities and upstream.needs_log_level(level):
@@ -511,8 +496,9 @@ class ProxySession:
         Raises:
             RequestError: It names too many resources, or cannot be read.
         """
-        wanted = read_params(request.params or {}, SubscriptionsListenRequestParams).notifications
+        wanted = read_params(request.params or {}, types.SubscriptionsListenRequestParams).notifications
         named, limit = len(wanted.resource_subscriptions or ()), self._limits.max_subscriptions
+        named += len(wanted.task_ids or ())
         if named >= limit:
             raise RequestError(
                 INVALID_PARAMS,
@@ -524,7 +510,7 @@ class ProxySession:
         return LongLived(serve, lambda: scope.cancel(reason="serving is about to end"), places=1 + named)
 
     async def _serve_listening(
-        self, agreement: Agreement, wanted: SubscriptionFilter, scope: trio.CancelScope, exchange: Exchange
+        self, agreement: Agreement, wanted: types.SubscriptionFilter, scope: trio.CancelScope, exchange: Exchange
     ) -> Answer:
         result: Mapping[str, Any] = {"resultType": "complete"}
         try:
@@ -566,5 +552,5 @@ def _progress_of(exchange: Exchange) -> OnProgress | None:
     return report
 
 
-def _find_tool(name: str) -> Tool:
+def _find_tool(name: str) -> types.Tool:
     raise ValueError(f"a proxy has no tool {name} of its own")

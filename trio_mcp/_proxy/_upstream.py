@@ -11,7 +11,7 @@ import copy
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, final, get_args
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final, get_args
 
 import attrs
 import trio
@@ -27,8 +27,8 @@ from .._client._subscriptions import Callbacks, Subscriptions, subscription_id
 from .._codec._json import cost_of
 from .._codec._jsonrpc import Notification, Request, RequestId
 from .._core._account import Loan, Overdrawn, Pool
+from .._core._cache import MarkedTools
 from .._core._changes import ResourceUpdated, changes_in, granted_by, notification_of, read_change
-from .._core._http1 import MarkedTools
 from .._core._lifecycle import Agreement
 from .._errors import (
     INTERNAL_ERROR,
@@ -59,14 +59,8 @@ ALL_LISTS: Final = SubscriptionFilter(
 )
 
 
-class Ask(Protocol):
-    """Asks a client a question of the server, and returns its answer as it came."""
-
-    def __call__(
-        self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
-    ) -> Awaitable[Mapping[str, Any]]:
-        """Ask."""
-        ...
+Ask: TypeAlias = Callable[[str, Mapping[str, Any] | None, OnProgress | None], Awaitable[Mapping[str, Any]]]
+"""Asks a client a question of the server: a method, with parameters. Returns its answer as it came."""
 
 
 @final

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from ._encode import to_json as to_json
 from ._members import Field as Field
+from ._members import misplaced_field as misplaced_field
+from ._members import refuse_uncalled as refuse_uncalled
 from ._shapes import InvalidValue as InvalidValue
 from ._signature import CallSpec as CallSpec
 from ._signature import JsonType as JsonType
 from ._signature import StringArgument as StringArgument
 from ._signature import inspect_callable as inspect_callable
 from ._signature import is_unstructured as is_unstructured
+from ._signature import read_texts as read_texts

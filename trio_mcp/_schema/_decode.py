@@ -360,11 +360,7 @@ def _builder(record: Record) -> Callable[[dict[str, Any]], Any]:
 
 
 def _take_unknown(
-    record: Record,
-    value: dict[str, Any],
-    extra: Decoder | None,
-    arguments: dict[str, Any],
-    problems: Problems,
+    record: Record, value: dict[str, Any], extra: Decoder | None, arguments: dict[str, Any], problems: Problems
 ) -> None:
     known = {member.name: None for member in record.members if member.argument is not None}
     for name, item in value.items():

@@ -45,14 +45,16 @@ _DROPPED_FIELDS: Final = frozenset(
 )
 _FIELDS: Final = _MEMBER_FIELDS | _RETURNS_FIELDS | _DROPPED_FIELDS
 
-# Patterns are compiled when the first docstring is read, not when the module is imported.
-_GOOGLE_HEADER: Final = r"\s*([A-Za-z][A-Za-z ]*?)\s*:\s*"
+# Patterns are compiled when the first docstring is read, not when the module is imported. None of them tries more
+# than a few ways to read a line.
 _GOOGLE_ENTRY: Final = r"\*{0,2}(\w[\w.-]*)\s*(?:\(.*?\)\s*)?:(?:\s+(.*)|$)"
 _NUMPY_UNDERLINE: Final = r"\s*(?:-{3,}|={3,})\s*"
 _NUMPY_ENTRY: Final = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?"
-_REST_FIELD: Final = r"\s*:(\w+)(?:\s+([^:]*))?:(?:\s+(.*)|$)"
-# `bool:`, `list[str]:`, `str | None:` in front of a returns text.
-_RETURNED_TYPE: Final = r"\A[A-Za-z_][\w.]*(?:\[[^:]*\])?(?:\s*\|\s*[\w.]+(?:\[[^:]*\])?)*:\s+"
+_REST_FIELD: Final = r"\s*:(\w+)(?:\s++([^:]*+))?:(?:\s+(.*)|$)"
+# `bool`, `list[str]`, `str | None` before the colon of a returns text. What is between the first bracket and the
+# last one is not looked at.
+_NAMES: Final = r"(?:\s*+\|\s*+[\w.]++)*+"
+_RETURNED_TYPE: Final = rf"(?s:[A-Za-z_][\w.]*+{_NAMES}(?:\[.*\]{_NAMES})?)"
 _LIST_ITEM: Final = r"(?:[-*+•]|\d+[.)])\s"
 
 
@@ -128,8 +130,8 @@ class _Reader:
         return end
 
     def _google_section(self, at: int) -> int:
-        header = re.fullmatch(_GOOGLE_HEADER, self._lines[at])
-        if header is None or (title := " ".join(header[1].lower().split())) not in _SECTIONS:
+        title = _title_of(self._lines[at])
+        if title is None:
             return 0
         end = self._indented_end(at)
         if end == at + 1:
@@ -143,7 +145,7 @@ class _Reader:
             for name, lines in _google_entries(body):
                 self._tell(name, _prose(lines))
         elif title in _RETURNS_SECTIONS:
-            self._set_returns(re.sub(_RETURNED_TYPE, "", _prose(body), count=1))
+            self._set_returns(_without_type(_prose(body)))
         return end
 
     def _rest_field(self, at: int) -> int:
@@ -171,8 +173,7 @@ class _Reader:
             self.returns = text
 
     def _is_header(self, at: int) -> bool:
-        header = re.fullmatch(_GOOGLE_HEADER, self._lines[at])
-        return header is not None and header[1].lower() in _SECTIONS
+        return _title_of(self._lines[at]) is not None
 
     def _is_entry(self, at: int) -> bool:
         return re.fullmatch(_GOOGLE_ENTRY, self._lines[at].strip()) is not None and not self._is_header(at)
@@ -197,6 +198,19 @@ class _Reader:
                     break
                 end = here + 1
         return end
+
+
+def _title_of(line: str) -> str | None:
+    """Return the title of the section in Google's style that a line begins; `None` if it begins none."""
+    text = line.strip()
+    title = " ".join(text[:-1].lower().split()) if text.endswith(":") else ""
+    return title if title in _SECTIONS else None
+
+
+def _without_type(text: str) -> str:
+    """Return a returns text without the type in front of it."""
+    kind, _, rest = text.partition(":")
+    return rest.lstrip() if rest[:1].isspace() and re.fullmatch(_RETURNED_TYPE, kind) else text
 
 
 def _google_entries(body: list[str]) -> list[tuple[str, list[str]]]:

@@ -27,6 +27,7 @@ from ._shapes import (
     FixedArray,
     Foreign,
     InvalidValue,
+    Kind,
     Member,
     Plain,
     Record,
@@ -45,22 +46,6 @@ Schema: TypeAlias = dict[str, Any]
 _Named: TypeAlias = Record | Alias | Foreign
 
 _REFERENCE: Final = "#/$defs/{}"
-# What may stand beside a list of types without saying anything about the other types.
-_ABOUT_ONE_TYPE: Final = frozenset(
-    {
-        *ASSERTIONS,
-        "additionalProperties",
-        "contentEncoding",
-        "description",
-        "format",
-        "items",
-        "prefixItems",
-        "properties",
-        "propertyNames",
-        "required",
-        "type",
-    }
-)
 
 
 def schema_of(shape: Shape) -> Schema:
@@ -259,14 +244,17 @@ def _choice(shape: Choice) -> Schema:
 
 
 def _options(options: Sequence[Scalar]) -> Schema:
-    values = list({same_key(value): value for value in options}.values())
-    types = list(dict.fromkeys(filter(None, map(kind_of, values))))
-    schema: Schema = {"type": types[0] if len(types) == 1 else types}
-    if len(values) > 1:
-        schema["enum"] = values
-    elif values != [None]:
-        schema["const"] = values[0]
-    return schema
+    of_kinds: dict[Kind | None, dict[object, Scalar]] = {}
+    for value in options:
+        of_kinds.setdefault(kind_of(value), {})[same_key(value)] = value
+    branches = [_options_of_kind(kind, list(values.values())) for kind, values in of_kinds.items()]
+    return branches[0] if len(branches) == 1 else {"anyOf": branches}
+
+
+def _options_of_kind(kind: Kind | None, values: list[Scalar]) -> Schema:
+    if kind == "null":
+        return {"type": kind}
+    return {"type": kind, "enum": values} if len(values) > 1 else {"type": kind, "const": values[0]}
 
 
 def _array(items: Schema, *, unique: bool) -> Schema:
@@ -287,50 +275,32 @@ def _fixed_array(items: list[Schema]) -> Schema:
     return {**schema, "minItems": len(items), "maxItems": len(items)}
 
 
+# A union has a branch for each type. A list of types says the same in fewer words, but some readers take a type
+# for one word, and then drop the tool or what it says of the type.
+
+
 def _folded(branches: list[Schema]) -> Schema:
-    """Write a union, on one level if it has one."""
-    different = [branch for at, branch in enumerate(branches) if branch not in branches[:at]]
+    """Write a union, on one level."""
+    flat = [part for branch in branches for part in (branch["anyOf"] if branch.keys() == {"anyOf"} else [branch])]
+    different = [branch for at, branch in enumerate(flat) if branch not in flat[:at]]
     if {} in different:
         return {}
-    if len(different) == 1:
-        return different[0]
-    return _one_enum(different) or _one_type_list(different) or {"anyOf": different}
+    if {"type": "number"} in different and {"type": "integer"} in different:
+        different.remove({"type": "integer"})
+    return different[0] if len(different) == 1 else _one_enum(different) or {"anyOf": different}
 
 
 def _one_enum(branches: list[Schema]) -> Schema | None:
+    """Write a union of nothing but values as `_options` does; `None` if there is more to it."""
     values: list[Scalar] = []
-    description: Schema = {}
     for branch in branches:
         match branch:
-            case {"type": "null", **rest}:
+            case {"type": "null"} if len(branch) == 1:
                 values.append(None)
-            case {"type": _, "enum": several, **rest}:
+            case {"type": _, "enum": several} if len(branch) == 2:
                 values += several
-            case {"type": _, "const": one, **rest}:
+            case {"type": _, "const": one} if len(branch) == 2:
                 values.append(one)
             case _:
                 return None
-        if rest and (description or rest.keys() != {"description"}):
-            return None
-        description |= rest
-    return {**_options(values), **description}
-
-
-def _one_type_list(branches: list[Schema]) -> Schema | None:
-    types: list[str] = []
-    details: Schema = {}
-    for branch in branches:
-        if "type" not in branch or not branch.keys() <= _ABOUT_ONE_TYPE:
-            return None
-        types += branch["type"] if isinstance(branch["type"], list) else [branch["type"]]
-        if len(branch) > 1:
-            if details:
-                return None
-            details = branch
-    if {"integer", "number"} <= set(types):
-        if details:
-            return None
-        types.remove("integer")
-    if len(set(types)) < len(types):
-        return None
-    return {"type": types[0] if len(types) == 1 else types, **{k: v for k, v in details.items() if k != "type"}}
+    return _options(values)

@@ -22,12 +22,12 @@ import attrs
 from .._absent import ABSENT
 from ._docstrings import parse_docstring
 from ._members import (
-    Field,
     MemberHint,
     Remark,
     UnsupportedHint,
     alias_value,
     foreign_type,
+    misplaced_field,
     read_class,
     read_metadata,
     substitute,
@@ -304,6 +304,10 @@ def hint_name(hint: Any) -> str:
     return repr(hint).replace("typing.", "")
 
 
+def _is_own_class(hint: Any) -> bool:
+    return isinstance(hint, type) and typing.get_origin(hint) is None and hint.__module__ != "builtins"
+
+
 def described(shape: Shape, text: str | None) -> Shape:
     """Return the shape with a description, unless `Annotated` has given it one."""
     remarks = shape
@@ -330,7 +334,12 @@ class HintReader:
         """
         shape = self._read(hint)
         if shape is None:
-            raise UnsupportedHint(f"{hint_name(hint)} has no form in JSON")
+            instead = "; a dataclass, an attrs class or a TypedDict has one" if _is_own_class(hint) else ""
+            if hint is any:
+                instead = "; write typing.Any"
+            elif isinstance(hint, list) and len(several := list(cast("list[object]", hint))) == 1:
+                instead = f"; write list[{hint_name(several[0])}]"
+            raise UnsupportedHint(f"{hint_name(hint)} has no form in JSON{instead}")
         return shape
 
     def read_at(self, place: str, hint: Any) -> Shape:
@@ -356,16 +365,18 @@ class HintReader:
             if member.argument is None and not is_output:
                 continue
             where = place.format(member.attribute)
+            mistake = misplaced_field(member.attribute, hint_name(member.hint), member.default)
+            if mistake is not None:
+                raise UnsupportedHint(f"{where}: {mistake}")
+            shape = described(self.read_at(where, member.hint), text)
             name = _name_in_json(member.hint) or member.argument or member.attribute
-            if isinstance(member.default, Field):
-                raise UnsupportedHint(f"{where}: Field(...) belongs inside Annotated, not where the default is")
             if name in found:
                 raise UnsupportedHint(f"{where}: there is another member named {name!r}")
             found[name] = Member(
                 name=name,
                 argument=member.argument,
                 attribute=member.attribute,
-                shape=described(self.read_at(where, member.hint), text),
+                shape=shape,
                 required=member.always if is_output else not member.optional,
                 optional=member.optional,
                 default=ABSENT if is_output else member.default,

@@ -101,6 +101,8 @@ def read_class(cls: Any, arguments: Sequence[Any]) -> ClassMembers | None:
     """
     python_type = build = cls
     if attrs.has(cls):
+        if cls.__module__ == "trio_mcp" and any(field.name[0] == "_" for field in attrs.fields(cast("Any", cls))):
+            return None  # such as a context
         read = _attrs_members
     elif dataclasses.is_dataclass(cls):
         read = _dataclass_members
@@ -174,7 +176,9 @@ def _dataclass_members(cls: Any, hints: Mapping[str, Any]) -> Iterator[MemberHin
     for field in dataclasses.fields(cls):
         default: object | Absent = ABSENT
         if field.default is not dataclasses.MISSING:
-            default = field.default
+            # A dataclass of pydantic's keeps its `Field` there, and fills in what that says itself.
+            is_known = not (hasattr(cls, "__pydantic_fields__") and isinstance(field.default, _field_classes()))
+            default = field.default if is_known else ABSENT
         elif field.default_factory is not dataclasses.MISSING:
             default = _made(field.default_factory)
         yield MemberHint(
@@ -339,15 +343,73 @@ class Remark:
     name: str | None = None
 
 
+def misplaced_field(name: str, annotation: str, default: object) -> str | None:
+    """Return what to write instead, if the default of a parameter or member is a `Field`, ours or pydantic's.
+
+    Args:
+        name: The parameter or member.
+        annotation: How its type is written.
+        default: Its default.
+    """
+    if not isinstance(default, _field_classes()):
+        return None
+    further = _default_in(default)
+    after = "" if further is None else f" = {further}"
+    return (
+        f"Field(...) is no default; write it inside Annotated: {name}: Annotated[{annotation}, Field(...)]{after}"
+    )
+
+
+def _field_classes() -> tuple[type, ...]:
+    fields = sys.modules.get("pydantic.fields")
+    return (Field,) if fields is None else (Field, fields.FieldInfo)
+
+
+def _default_in(item: object) -> str | None:
+    """Return the default that pydantic's `Field` was given, as it is written; `None` if there is none."""
+    if isinstance(item, Field) or not isinstance(item, _field_classes()):
+        return None
+    info: Any = item
+    if info.default_factory is not None:
+        return f"{getattr(info.default_factory, '__name__', '...')}()"
+    return None if info.is_required() else f"{info.default!r:.40}"
+
+
+_MADE_BY_CALLS: Final = {
+    ("trio_mcp", "Field"),
+    ("trio_mcp", "Depends"),
+    ("pydantic", "Field"),
+    ("msgspec", "Meta"),
+}
+
+
+def refuse_uncalled(item: object) -> None:
+    """Refuse metadata that says nothing, because what makes it was not called.
+
+    Raises:
+        UnsupportedHint: It is a class, or a function, that makes metadata.
+    """
+    root, name = str(getattr(item, "__module__", "")).partition(".")[0], getattr(item, "__name__", None)
+    if (root, name) in _MADE_BY_CALLS or (root == "annotated_types" and isinstance(item, type)):
+        raise UnsupportedHint(f"{name} inside Annotated is not called; write {name}(...) there")
+
+
 def read_metadata(metadata: Iterable[object]) -> list[Remark]:
-    """Read the metadata of `Annotated`, in order; what is not understood is left out."""
+    """Read the metadata of `Annotated`, in order; what is not understood is left out.
+
+    Raises:
+        UnsupportedHint: Something was meant otherwise: the error says what to write.
+    """
     remarks: list[Remark] = []
     for item in metadata:
+        refuse_uncalled(item)
         if isinstance(item, str):
             remarks.append(Remark({"description": item}))
         elif isinstance(item, Mapping):
             remarks.append(Remark(dict(cast("Mapping[str, object]", item))))
         elif not isinstance(item, type):
+            if (default := _default_in(item)) is not None:
+                raise UnsupportedHint(f"a default belongs after the type: Annotated[..., Field(...)] = {default}")
             remarks.append(_read_object(item))
             # pydantic's FieldInfo keeps its bounds as a list of further metadata.
             further = getattr(item, "metadata", None)
@@ -379,6 +441,8 @@ def _read_object(item: object) -> Remark:
         remark.name = item.name
         if item.header is not None:
             remark.keywords[HEADER_KEYWORD] = item.header
+    elif isinstance(item, _field_classes()):
+        remark.name = cast("Any", item).alias
     return remark
 
 

@@ -527,6 +527,8 @@ def size_of_pattern(pattern: str) -> int:
             last = max(last, size)
         elif token[0] == "{" and len(token) > 1:
             last *= max((int(count) for count in re.findall("[0-9]+", token)), default=1)
+            if last > MAX_PATTERNS:  # such numbers are not written out: they would become as long as the pattern
+                return last
         elif token in {"*", "+", "?"}:
             last += 1
         elif token == ")" and len(sizes) > 1:

@@ -13,14 +13,17 @@ import re
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 import typing_extensions
+from typing_extensions import is_protocol, is_typeddict
 
 from .._absent import ABSENT
 from .._codec import _json
+from .._printable import shown
 from ._decode import Decoder, decoder
 from ._docstrings import parse_docstring
 from ._encode import Encoder, encoder
@@ -65,6 +68,14 @@ _UNSTRUCTURED: Final = (
 )
 
 
+MAX_TEXTS_BYTES: Final = 256 * 1024
+"""What JSON in the strings of a call may take in memory once it is read, beyond twice what all strings do. What
+a server keeps is counted before they are read."""
+
+_EXACT: Final[Mapping[str, type]] = MappingProxyType({"integer": int, "boolean": bool})
+"""The types whose values are their own JSON, by the kind of the shape; subclasses may not be."""
+
+
 @final
 @attrs.frozen(kw_only=True)
 class CallSpec:
@@ -88,9 +99,14 @@ class CallSpec:
     injected: Mapping[str, Any]
     _decode: Decoder = attrs.field(alias="decode", repr=False)
     _encode: Encoder | None = attrs.field(alias="encode", repr=False)
+    # Values of this type are their own JSON.
+    _exact: type | None = attrs.field(alias="exact", default=None, repr=False)
     # Names and defaults of the parameters that only take positional arguments.
     _positional: tuple[tuple[str, Any], ...] = attrs.field(alias="positional", repr=False)
     _members: tuple[Member, ...] = attrs.field(alias="members", default=(), repr=False)
+    _returns: Any = attrs.field(alias="returns", default=inspect.Signature.empty, repr=False)
+    # What `isinstance` takes; `None` for anything.
+    _classes: Any = attrs.field(alias="classes", default=None, repr=False)
 
     def decode(self, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Convert the arguments of a call, and do no more: `arrange` does the rest.
@@ -158,9 +174,47 @@ class CallSpec:
             InvalidValue: It does not fit what the function is annotated with.
             TypeError: The function's result is not structured.
         """
+        if result.__class__ is self._exact:
+            return result
         if self._encode is None:
             raise TypeError(f"{self.name}() has no output schema")
         return self._encode(result)
+
+    def may_return(self, kind: type) -> bool:
+        """Whether its return annotation is satisfied by values of a class, as far as classes can tell."""
+        return self._classes is None or issubclass(kind, self._classes)
+
+    def check_returned(self, result: object) -> None:
+        """Check that what the function returned is of the class that its annotation says.
+
+        This is for results without a schema. It does not look into lists and other containers.
+
+        Raises:
+            InvalidValue: It is not.
+        """
+        if not self.may_return(result.__class__):
+            said = inspect.formatannotation(self._returns).replace("NoneType", "None")
+            raise problem(f"{self.name}() returned {shown(result):.60}, and is annotated with -> {said}")
+
+
+_INSTEAD: Final[Mapping[Any, Any]] = MappingProxyType(
+    {int: Integral, float: Real, bytes: bytes | bytearray, list: list | tuple, tuple: list | tuple, dict: Mapping}
+)
+"""Which classes do as well, by the one that an annotation names."""
+
+
+def _classes_of(hint: Any) -> Any:
+    """Return what `isinstance` takes for an annotation; `None` where anything will do, or no class tells."""
+    bare = _bare(hint)
+    origin = typing.get_origin(bare)
+    if origin in {typing.Union, types.UnionType}:
+        branches = tuple(map(_classes_of, typing.get_args(bare)))
+        return None if None in branches else branches
+    named = types.NoneType if bare is None else origin if origin in _INSTEAD else bare
+    if not isinstance(named, type) or named is object or is_typeddict(named) or is_protocol(named):
+        return None
+    # Nothing, or `Any`; and what a prompt iterates over is read before it is looked at.
+    return None if named.__module__ in {"inspect", "typing", "collections.abc"} else _INSTEAD.get(named, named)
 
 
 def is_unstructured(hint: Any) -> bool:
@@ -251,10 +305,13 @@ class _Reader:
             injected=MappingProxyType(provided),
             decode=decoder(record),
             encode=None if output is None else encoder(output),
+            exact=_EXACT.get(output.kind) if isinstance(output, Plain) else None,
             positional=tuple(
                 (name, found.default) for name, found in parameters.items() if found.kind is _POSITIONAL
             ),
             members=record.members,
+            returns=returned,
+            classes=_classes_of(returned),
         )
 
     def _hints(self) -> dict[str, Any]:
@@ -264,10 +321,7 @@ class _Reader:
             raise UnsupportedHint(unresolved(error)) from error
 
     def _record(
-        self,
-        parameters: Collection[inspect.Parameter],
-        hints: Mapping[str, Any],
-        provided: Mapping[str, Any],
+        self, parameters: Collection[inspect.Parameter], hints: Mapping[str, Any], provided: Mapping[str, Any]
     ) -> Record:
         reader = HintReader("input")
         record = Record(self._name, dict, dict, closed=True)
@@ -341,6 +395,10 @@ def _bare(hint: Any) -> Any:
 # where both would do, text comes first. Variables of URIs are never JSON: text that looks like a number or a
 # truth value becomes one if the parameter allows it, even if it allows text, too; a list has a text for each
 # item.
+
+# Arguments of tools are JSON, but some clients write them as text in a form, and some models write an array or an
+# object into a string. That is read where nothing else could be meant: the schema of the parameter takes no
+# string.
 
 _STRING: Final = frozenset({"string"})
 
@@ -438,6 +496,56 @@ def _fits(shape: Shape, text: str) -> bool:
     except InvalidValue:
         return False
     return True
+
+
+def read_texts(arguments: Mapping[str, Any], schema: Schema, most: int) -> dict[str, Any] | None:
+    """Return arguments with what strings hold as JSON, where the schema takes no string; `None` if none does.
+
+    Args:
+        arguments: The arguments of a call.
+        schema: The schema of all of them.
+        most: How many bytes of memory what is read may take; nor does it take more than twice what all strings
+            of the call do, and `MAX_TEXTS_BYTES`.
+    """
+    lengths = (len(value) for value in arguments.values() if isinstance(value, str))
+    most = min(most, MAX_TEXTS_BYTES + 2 * sum(lengths))
+    properties: Any = schema.get("properties", {})
+    read: dict[str, Any] = {}
+    for name, value in arguments.items():
+        part: Any = properties.get(name, schema.get("additionalProperties"))
+        if not isinstance(value, str) or _takes_string(part, schema):
+            continue
+        try:
+            text = value.encode()
+            if not _json.is_costlier(text, most):
+                read[name] = _json.decode(text)
+                most -= _json.cost_of_json(text)
+        except (ValueError, RecursionError):
+            pass  # it stays what it is, and is refused for that
+    return {**arguments, **read} if read else None
+
+
+def _takes_string(schema: Any, root: Schema) -> bool:
+    """Whether a string may fit a schema, as far as that is easily seen. References lead in no circle."""
+    if not isinstance(schema, Mapping):
+        return True
+    part = cast("Mapping[str, Any]", schema)
+    match part:
+        case {"type": str(kind)}:
+            return kind == "string"
+        case {"type": [*several]}:
+            return "string" in several
+        case {"$ref": str(reference)}:
+            definition: Any = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"))
+            return _takes_string(root if reference == "#" else definition, root)
+        case {"anyOf": [*branches]} | {"oneOf": [*branches]}:
+            return any(_takes_string(branch, root) for branch in branches)
+        case {"const": value}:
+            return isinstance(value, str)
+        case {"enum": [*values]}:
+            return any(isinstance(value, str) for value in values)
+        case _:
+            return True
 
 
 def _from_variable(shape: Shape, found: str | Sequence[str]) -> object:

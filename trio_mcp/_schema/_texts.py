@@ -152,11 +152,7 @@ _ROWS: Final = (
         _write_datetime,
     ),
     TextForm(
-        date,
-        "a date such as 2026-07-28",
-        {"format": "date"},
-        _by(_DATE, date.fromisoformat),
-        date.isoformat,
+        date, "a date such as 2026-07-28", {"format": "date"}, _by(_DATE, date.fromisoformat), date.isoformat
     ),
     TextForm(
         time,

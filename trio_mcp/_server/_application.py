@@ -9,10 +9,11 @@ look up in `Application` what they need of their server. How it is served is in 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from operator import setitem
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, TypeVar, Unpack, final, overload
+from typing import Any, Final, Literal, TypeVar, Unpack, final, overload
 
 import attrs
 import trio
@@ -22,33 +23,24 @@ from .._channel import Origin
 from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import Encoded, encode_notification
-from .._core._changes import ListKind
+from .._core._changes import ListKind, check_announcement, check_notification_method
 from .._core._http1 import HeaderMark
-from .._core._lifecycle import CORE_RESULT_TYPES, Agreement, check_identifier
 from .._core._uri_template import UriTemplate, check_uri
-from .._errors import (
-    METHOD_NOT_FOUND,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    RequestError,
-)
-from .._limits import Limits, check_whole, refuse_unknown
+from .._limits import Limits, check_given, check_options, check_whole
 from .._oauth._principal import Principal
 from .._peer._call import checked
-from .._peer._middleware import Middleware
-from .._revisions import METHODS, Revision
-from ..types import (
-    Implementation,
-    PromptsCapability,
-    ResourcesCapability,
-    ServerCapabilities,
-    ToolsCapability,
-)
+from .._revisions import Revision
 from ._changes import Announcement, ChangeHub
-from ._context import Context, NotificationHandler, check_announcement, check_notification_method, origin_of
-from ._functions import MethodHandler, read_handler
-from ._input_required import Asking, ExtensionResult, NonFinalResult
-from ._listing import CacheHint, Listing, are_plain, described, read_params, refuse_many
-from ._permits import Permit, read_scopes
+from ._context import (
+    Context,
+    NotificationHandler,
+    origin_of,
+)
+from ._extensions import ServerExtensions
+from ._functions import MethodHandler, decorator, pass_throttle, read_handler, refuse_bare, registering
+from ._input_required import Asking
+from ._listing import Listing, described, read_params, refuse_many
+from ._permits import Permit, Throttle, read_scopes, read_throttle
 from ._prompts import Completer, PromptOptions, PromptRegistry
 from ._reading import ResourceSource, guess_type, type_of_result
 from ._resources import (
@@ -64,23 +56,31 @@ from ._resources import (
     rule_for,
 )
 from ._threads import Threads
-from ._tools import ToolOptions, ToolRegistry
+from ._tools import (
+    KeptLists,
+    RegisteredTool,
+    ToolOptions,
+    ToolRegistry,
+    check_options_of_method,
+    read_method_handler,
+)
 
 # Registration: tool(), prompt(), resource() and their brothers.
 
 
+_OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
+_OF_TASKS: Final = frozenset({"task", "ttl", "poll", "ask_first", "restartable"})
 _CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class ToolRegistration:
-    """Registers tools; a server is one."""
+class Registration:
+    """Registers what a server offers, and notifies its clients; a server is one."""
 
-    _limits: Limits
-    _threads: Threads
-    _listing: Listing
-    _tools: ToolRegistry
+    _application: Application
+
+    # Tools.
 
     @overload
     def tool(self, function: _Function, /) -> _Function: ...
@@ -114,6 +114,10 @@ class ToolRegistration:
             icons: Icons to show for it.
             meta: Its `_meta`.
             scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
+            rate: How often each client may call it, such as ``"10/minute"``; as many at once as in one period.
+                Further calls are refused with ``SERVER_BUSY`` and the seconds after which to try again. Each run
+                of the function counts, also when it is run again with a client's answers. A client is a
+                principal, an address without authentication, or a connection. Default: `None`, for any number.
             thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
             timeout: After how many seconds a call is cancelled and its cleanup run; the model gets an error. It
                 counts from when the call has its place under `limit`, and time that the client takes to answer
@@ -123,12 +127,28 @@ class ToolRegistration:
             resume: What happens to it in the modern era while its client answers a question. ``"park"``, the
                 default: its task waits in this server. ``"replay"``: it is run again from the beginning and finds
                 the answers it has got before; this outlives restarts and works behind a load balancer (see
-                ``request_state_keys``), but it repeats what it does before a question.
+                ``request_state_keys``), but it repeats what it does before a question. ``"never"``: it does not
+                ask, and needs no task that could wait, which is faster; asking is an error.
+            task: Whether a call becomes a task, which its client comes back for: ``"never"``, the default;
+                ``"optional"``, if the client knows tasks, and otherwise it is a call as any other;
+                ``"required"``, so that other clients cannot call it. Clients of 2026-07-28 can know tasks. The
+                function is the same.
+            ttl: For how many seconds from its creation a task is kept; one that still runs is cancelled then.
+                `None` for as long as the server runs. Default: 3,600.
+            poll: After how many seconds clients of a task should look at it again. Default: 1.
+            ask_first: Whether the call begins as any other does, so that its questions come before the task, and
+                becomes a task where the function calls `Context.begin_task`. Default: it is a task at once.
+            restartable: Whether a task is run again, from the beginning, that its process has not ended: by the
+                next one that opens the store (`open_sqlite_task_store`) and serves the tool. Default: it fails.
             input_schema: The schema of the arguments, sent to the letter and enforced. Then the function takes
                 the arguments as they are, a mapping, in its first parameter that is neither a context nor a
                 dependency: ``async def run(arguments: Mapping[str, Any], ctx: Context) -> …``.
             output_schema: The schema of the structured output, sent to the letter and enforced, in place of the
                 return annotation's. The function returns what fits it, or a `CallToolResult` with that.
+            ui: The URI of the page by which a host shows its results; see `Server.add_app`. It returns text all
+                the same, for the model, and for clients that show no pages. Default: `None`, for no page.
+            visibility: Who may call it: ``{"model"}``, ``{"app"}``, for the pages of this server, or both. Hosts
+                keep to it; the server refuses nobody. Default: `None`, for both.
 
         Raises:
             TypeError: Its parameters or its result have no form in JSON; a dependency is not sound; there is no
@@ -138,13 +158,8 @@ class ToolRegistration:
 
         Spec: 2026-07-28, server/tools.
         """
-        refuse_unknown(options, ToolOptions)
-
-        def register(function: _Function) -> _Function:
-            self._tools.add(function, options)
-            return function
-
-        return register if function is None else register(function)
+        check_options(options, ToolOptions)
+        return registering(self, "tool", function, lambda tool: self._application.add_tool(tool, options))
 
     def remove_tool(self, name: str) -> None:
         """Remove a tool. Its calls that are running go on; further ones are to an unknown tool.
@@ -152,7 +167,7 @@ class ToolRegistration:
         Raises:
             LookupError: There is no such tool.
         """
-        self._tools.entries.remove(name)
+        self._application.tools.entries.remove(name)
 
     def disable_tool(self, name: str) -> None:
         """Hide a tool from clients, as if it were removed, until `enable_tool` shows it again in its old place.
@@ -160,7 +175,7 @@ class ToolRegistration:
         Raises:
             LookupError: There is no such tool.
         """
-        self._tools.entries.switch(name, enabled=False)
+        self._application.tools.entries.switch(name, enabled=False)
 
     def enable_tool(self, name: str) -> None:
         """Show a tool again that was hidden by `disable_tool`.
@@ -168,9 +183,7 @@ class ToolRegistration:
         Raises:
             LookupError: There is no such tool.
         """
-        self._tools.entries.switch(name, enabled=True)
-
-    # Serving.
+        self._application.tools.entries.switch(name, enabled=True)
 
     def find_tool(self, name: str) -> types.Tool:
         """Return one of the tools, as clients see it.
@@ -178,52 +191,7 @@ class ToolRegistration:
         Raises:
             ValueError: No tool has this name.
         """
-        registered = self._tools.entries.get(name)
-        if registered is None:
-            raise ValueError(f"this server has no tool called {name!r}")
-        return registered.tool
-
-    def _tool_handler(self, method: str) -> MethodHandler | None:
-        """Return the handler of a method of tools; `None` if no tool was ever registered."""
-        if not self._tools.entries.was_used:
-            return None
-        if method == "tools/call":
-            return self._call_guarded_tool if self._tools.entries.is_guarded else self._call_tool
-        return self._list_tools if method == "tools/list" else None
-
-    async def _list_tools(self, params: Mapping[str, Any], context: Context[Any]) -> object:
-        revision, entries = context.revision, self._tools.entries
-
-        def list_page(own: Origin | None = None) -> types.ListToolsResult:
-            visible = entries.visible_to(own) if entries.is_guarded else entries.visible
-            page, members = self._listing.page("tools/list", params, visible, is_own=entries.is_guarded)
-            return types.ListToolsResult(tools=[tool.seen_by(revision) for tool in page], **members)
-
-        if entries.is_guarded:
-            return list_page(origin_of(context))  # noqa: ASYNC910 - not public
-        return self._listing.kept("tools/list", params, revision, entries.changes, list_page)  # noqa: ASYNC910 - not public
-
-    async def _call_guarded_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
-        self._tools.check_permit(params.get("name"), origin_of(context))
-        return await self._call_tool(params, context)
-
-    async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
-        name, arguments = params.get("name"), params.get("arguments")
-        if not (isinstance(name, str) and is_object(arguments) and are_plain(params, _CALL_MEMBERS)):
-            # Something is missing, wrong, or rare: read them in full.
-            call = read_params(params, types.CallToolRequestParams)
-            name, arguments = call.name, call.arguments or {}
-        return await self._tools.get(name).call(arguments, context, self._threads, self._limits.max_file_bytes)
-
-
-class PromptRegistration:
-    """Registers prompts and completions; a server is one."""
-
-    _threads: Threads
-    _listing: Listing
-    _prompts: PromptRegistry
-    _resources: ResourceRegistry
-    _completer: Completer
+        return self._application.find_tool(name)
 
     # Prompts.
 
@@ -258,9 +226,11 @@ class PromptRegistration:
             icons: Icons to show for it.
             meta: Its `_meta`.
             scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
+            rate: How often each client may use it; see `tool`. Default: `None`, for any number.
             timeout: After how many seconds it is cancelled and answered with an error. Default: `None`, for
                 never.
             thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
+            resume: What happens to it while its client answers a question; see `tool`. Default: ``"park"``.
 
         Raises:
             TypeError: Its parameters have no form in JSON; a dependency is not sound; there is no such option.
@@ -268,13 +238,10 @@ class PromptRegistration:
 
         Spec: 2026-07-28, server/prompts.
         """
-        refuse_unknown(options, PromptOptions)
-
-        def register(function: _Function) -> _Function:
-            self._prompts.add(function, options)
-            return function
-
-        return register if function is None else register(function)
+        check_options(options, PromptOptions)
+        return registering(
+            self, "prompt", function, lambda prompt: self._application.prompts.add(prompt, options)
+        )
 
     # Completion.
 
@@ -289,22 +256,21 @@ class PromptRegistration:
         with a mark that there are more.
 
         Args:
-            reference: A prompt's name, or the template of resources as it was registered.
+            reference: A prompt's name, or the template of resources, as it was registered before.
             argument: The prompt's argument, or the template's variable.
             thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
 
         Raises:
             TypeError: The function has no parameter for the value, or one that is never filled.
-            ValueError: The argument has a completion already.
+            ValueError: There is no such prompt, it has no such argument, or that has a completion already.
 
         Spec: 2026-07-28, server/utilities/completion.
         """
-
-        def register(function: _Function) -> _Function:
-            self._completer.add(function, reference, argument, thread=thread)
-            return function
-
-        return register
+        refuse_bare("completion", reference, '"summarise", "order_id"')
+        check_given(Registration.completion, locals())
+        return decorator(
+            lambda function: self._application.completer.add(function, reference, argument, thread=thread)
+        )
 
     # Removing.
 
@@ -314,7 +280,7 @@ class PromptRegistration:
         Raises:
             LookupError: There is no such prompt.
         """
-        self._prompts.entries.remove(name)
+        self._application.prompts.entries.remove(name)
 
     def disable_prompt(self, name: str) -> None:
         """Hide a prompt from clients, as if it were removed, until `enable_prompt` shows it in its old place.
@@ -322,7 +288,7 @@ class PromptRegistration:
         Raises:
             LookupError: There is no such prompt.
         """
-        self._prompts.entries.switch(name, enabled=False)
+        self._application.prompts.entries.switch(name, enabled=False)
 
     def enable_prompt(self, name: str) -> None:
         """Show a prompt again that was hidden by `disable_prompt`.
@@ -330,56 +296,9 @@ class PromptRegistration:
         Raises:
             LookupError: There is no such prompt.
         """
-        self._prompts.entries.switch(name, enabled=True)
+        self._application.prompts.entries.switch(name, enabled=True)
 
-    # Serving.
-
-    def _prompt_handler(self, method: str) -> MethodHandler | None:
-        """Return the handler of a method of prompts or completion, if there is something to serve."""
-        if method == "completion/complete":
-            return self._complete if self._completer.can_complete else None
-        if not self._prompts.entries.was_used:
-            return None
-        if method == "prompts/get":
-            return self._get_prompt
-        return self._list_prompts if method == "prompts/list" else None
-
-    async def _list_prompts(self, params: Mapping[str, Any], context: Context[Any]) -> object:  # noqa: ASYNC910 - not public
-        entries = self._prompts.entries
-
-        def list_page(own: Origin | None = None) -> types.ListPromptsResult:
-            visible = entries.visible_to(own) if entries.is_guarded else entries.visible
-            page, members = self._listing.page("prompts/list", params, visible, is_own=entries.is_guarded)
-            return types.ListPromptsResult(prompts=[registered.prompt for registered in page], **members)
-
-        if entries.is_guarded:
-            return list_page(origin_of(context))  # noqa: ASYNC910 - not public
-        return self._listing.kept("prompts/list", params, context.revision, entries.changes, list_page)  # noqa: ASYNC910 - not public
-
-    async def _get_prompt(
-        self, params: Mapping[str, Any], context: Context[Any]
-    ) -> types.GetPromptResult | NonFinalResult:
-        asked = read_params(params, types.GetPromptRequestParams)
-        if self._prompts.entries.is_guarded:
-            self._prompts.check_permit(asked.name, origin_of(context))
-        prompt = self._prompts.get(asked.name)
-        return await prompt.get(asked.arguments or {}, context, self._threads)
-
-    async def _complete(self, params: Mapping[str, Any], context: Context[Any]) -> types.CompleteResult:
-        refuse_many(params, "context", "arguments")
-        asked = read_params(params, types.CompleteRequestParams)
-        if isinstance(asked.ref, types.PromptReference):
-            self._prompts.check_permit(asked.ref.name, origin_of(context))
-        else:
-            self._resources.check_permit_of_template(asked.ref.uri, origin_of(context), context.revision)
-        return await self._completer.complete(asked, context, self._threads)
-
-
-class ResourceRegistration:
-    """Registers resources; a server is one."""
-
-    _resources: ResourceRegistry
-    _limits: Limits
+    # Resources.
 
     def resource(
         self, uri: str, /, *, unsafe_variables: Collection[str] = (), **options: Unpack[FunctionOptions]
@@ -419,10 +338,13 @@ class ResourceRegistration:
             size: Its size in bytes, if known. A template has none.
             meta: Its `_meta`.
             scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
+            rate: How often each client may read it; see `tool`. What a template stands for counts together.
+                Default: `None`, for any number.
             ttl: For how many seconds clients may keep what they have read. Default: 0, ask each time.
             scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
             timeout: After how many seconds reading is cancelled, and fails. Default: `None`, for never.
             thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
+            resume: What happens to it while its client answers a question; see `tool`. Default: ``"park"``.
 
         Raises:
             TypeError: A parameter has no form in JSON; there is no such option.
@@ -431,7 +353,9 @@ class ResourceRegistration:
 
         Spec: 2026-07-28, server/resources, "Security Considerations"; server/utilities/caching.
         """
-        refuse_unknown(options, FunctionOptions)
+        check_options(options, FunctionOptions)
+        check_given(Registration.resource, {"unsafe_variables": unsafe_variables})
+        refuse_bare("resource", uri, '"orders://recent"')
         size, kind = options.get("size"), options.get("mime_type")
         if size is not None:
             check_whole("size", size, at_least=0)
@@ -444,7 +368,7 @@ class ResourceRegistration:
             self._check_template(template, size)
 
         def register(function: _Function) -> _Function:
-            handler = read_handler(function, {"thread": options.get("thread", True)})
+            handler = read_handler(function, options, is_timed=False)
             spec, annotations = handler.spec, options.get("annotations")
             description = described(options, spec.name, spec.description)
             if template is None:
@@ -492,6 +416,7 @@ class ResourceRegistration:
             icons: Icons to show for it.
             meta: Its `_meta`.
             scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
+            rate: How often each client may use it; see `tool`. Default: `None`, for any number.
             ttl: For how many seconds clients may keep it. Default: 0, ask each time.
             scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
 
@@ -501,7 +426,8 @@ class ResourceRegistration:
         """
         from ._media import plain_contents
 
-        refuse_unknown(options, ResourceOptions)
+        check_options(options, ResourceOptions)
+        check_given(Registration.add_resource, {"uri": uri, "content": content})
         self._check(uri)
         contents = plain_contents(content, uri, options.get("mime_type") or type_of_result(uri, None))
         resource = types.Resource(
@@ -536,6 +462,7 @@ class ResourceRegistration:
             icons: Icons to show for it.
             meta: Its `_meta`.
             scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
+            rate: How often each client may use it; see `tool`. Default: `None`, for any number.
             ttl: For how many seconds clients may keep it. Default: 0, ask each time.
             scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
 
@@ -545,7 +472,8 @@ class ResourceRegistration:
         """
         from ._files import FileSource
 
-        refuse_unknown(options, ResourceOptions)
+        check_options(options, ResourceOptions)
+        check_given(Registration.add_file, {"path": path, "uri": uri})
         absolute = Path(path).absolute()
         uri = absolute.as_uri() if uri is None else uri
         self._check(uri)
@@ -590,6 +518,7 @@ class ResourceRegistration:
             icons: Icons to show for each of them.
             meta: The template's `_meta`.
             scopes: Who may read them: scopes that are needed, or a function (`Scopes`). Default: all.
+            rate: How often each client may read any of them, together; see `tool`. Default: any number.
             ttl: For how many seconds clients may keep a file. Default: 0, ask each time.
             scope: ``"public"`` if they are the same for every client. Default: ``"private"``.
 
@@ -601,9 +530,10 @@ class ResourceRegistration:
         """
         from ._files import DirectorySource, directory_prefix
 
-        refuse_unknown(options, ResourceOptions)
+        check_options(options, ResourceOptions)
+        check_given(Registration.add_directory, locals())
         absolute = Path(path).absolute()
-        prefix = directory_prefix(absolute, uri, max_length=self._limits.max_uri_length)
+        prefix = directory_prefix(absolute, uri, max_length=self._application.limits.max_uri_length)
         template = types.ResourceTemplate(
             uri_template=prefix + "{+path}",
             mime_type=options.get("mime_type"),
@@ -616,9 +546,92 @@ class ResourceRegistration:
             pattern=pattern,
             hidden=hidden,
             template=template,
-            limits=self._limits,
+            limits=self._application.limits,
         )
         self._add(prefix, source, options)
+
+    def add_skill(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        prefix: str = "",
+        nested: bool = True,
+        ttl: float = 0,
+        scope: types.CacheScope = "private",
+    ) -> None:
+        """Serve a skill: a directory with a SKILL.md, which says in YAML what it is for, and what it refers to.
+
+        Its files are resources, ``skill://<prefix>/<name>/<file>``, and clients can list the skills with a digest
+        of each file, and what is in a directory. The directory is looked at whenever they ask; what has become
+        invalid meanwhile is left out, and logged. Files whose names begin with a dot are not part of it. Links
+        are followed as `add_directory` does. Every file is read when it is added, which blocks meanwhile.
+
+        Needs PyYAML: ``pip install 'trio-mcp[skills]'``.
+
+        Args:
+            directory: The directory. Its name is that of the skill.
+            prefix: What comes before the name in URIs, such as ``"acme/billing"``.
+            nested: Whether directories in it with a SKILL.md are skills of their own, too.
+            ttl: For how many seconds clients may keep what they have read. Default: 0, ask each time.
+            scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
+
+        Raises:
+            ValueError: It is no skill, breaks a rule of the format, or has more than 512 files or 16 MiB; or
+                there is another skill at its URI; or another argument is out of bounds.
+            RuntimeError: PyYAML is not installed.
+
+        Spec: extension io.modelcontextprotocol/skills (SEP-2640).
+        """
+        self._add_skills(directory, prefix, is_skill=True, nested=nested, ttl=ttl, scope=scope)
+
+    def add_skills(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        prefix: str = "",
+        nested: bool = True,
+        ttl: float = 0,
+        scope: types.CacheScope = "private",
+    ) -> None:
+        """Serve every skill below a directory; see `add_skill`. The directories between are part of their URIs.
+
+        Skills that are added or removed later are found when a client asks.
+
+        Args:
+            directory: The directory.
+            prefix: What comes before the path of each skill in URIs.
+            nested: Whether directories in skills with a SKILL.md are skills of their own, too.
+            ttl: For how many seconds clients may keep what they have read. Default: 0, ask each time.
+            scope: ``"public"`` if they are the same for every client. Default: ``"private"``.
+
+        Raises:
+            ValueError: There is no skill in it; or as `add_skill`, of one of them.
+            RuntimeError: PyYAML is not installed.
+        """
+        self._add_skills(directory, prefix, is_skill=False, nested=nested, ttl=ttl, scope=scope)
+
+    def _add_skills(
+        self,
+        directory: str | os.PathLike[str],
+        prefix: str,
+        *,
+        is_skill: bool,
+        nested: bool,
+        ttl: float,
+        scope: types.CacheScope,
+    ) -> None:
+        from ._skills import SkillCatalog, SkillMethods, SkillRoot, add_skills, prefix_of
+
+        check_given(Registration.add_skill, locals())
+        path = Path(directory).absolute()
+        segments = (*prefix_of(prefix), path.name) if is_skill else prefix_of(prefix)
+        root = SkillRoot(path=str(path), prefix=segments, is_skill=is_skill, nested=nested, ttl=ttl, scope=scope)
+        own = self._application
+
+        def declare(catalog: SkillCatalog) -> None:
+            own.extensions.add(SkillMethods(catalog, own.threads, own.listing).extension())
+
+        own.is_skill_file = add_skills(root, own.resources.entries, own.limits, on_first=declare).has
 
     def remove_resource(self, uri: str) -> None:
         """Remove a resource, template or directory. Reads of it that are running go on.
@@ -629,7 +642,7 @@ class ResourceRegistration:
         Raises:
             LookupError: It is not registered.
         """
-        self._resources.entries.remove(uri)
+        self._application.resources.entries.remove(uri)
 
     def enable_resource(self, uri: str) -> None:
         """Show a resource, template or directory to clients again.
@@ -637,7 +650,7 @@ class ResourceRegistration:
         Raises:
             LookupError: It is not registered.
         """
-        self._resources.entries.switch(uri, enabled=True)
+        self._application.resources.entries.switch(uri, enabled=True)
 
     def disable_resource(self, uri: str) -> None:
         """Hide a resource, template or directory from clients until it is enabled. It keeps its place.
@@ -645,7 +658,7 @@ class ResourceRegistration:
         Raises:
             LookupError: It is not registered.
         """
-        self._resources.entries.switch(uri, enabled=False)
+        self._application.resources.entries.switch(uri, enabled=False)
 
     def _add(
         self, uri: str, source: ResourceSource, options: ResourceOptions, *, timeout: float | None = None
@@ -656,13 +669,16 @@ class ResourceRegistration:
         permit = read_scopes(options.get("scopes"))
         if permit is not None and registered.scope == "public":
             raise ValueError(f"{uri!r:.200} has scopes, so what it holds cannot be for all: leave out scope")
-        self._resources.entries.add(uri, registered, permit)
+        throttle = read_throttle(options.get("rate"), f"the resource {uri:.200}")
+        self._application.resources.entries.add(uri, registered, permit, throttle)
 
     def _check(self, uri: str) -> None:
         try:
-            check_uri(uri, max_length=self._limits.max_uri_length)
+            check_uri(uri, max_length=self._application.limits.max_uri_length)
         except ValueError as error:
             raise ValueError(f"{uri!r:.200} cannot be registered: {error}") from error
+        if self._application.is_skill_file(uri):
+            raise ValueError(f"there is a file of a skill at {uri!r:.200} already")
 
     def _check_template(self, template: UriTemplate, size: int | None) -> None:
         if size is not None:
@@ -671,186 +687,63 @@ class ResourceRegistration:
         if isinstance(template.parts[0], str):
             self._check(template.expand(dict.fromkeys(template.variables, "x")))
 
-
-_OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
-
-
-def _read_only(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    return MappingProxyType(dict(given))
-
-
-def _names(given: Iterable[str]) -> tuple[str, ...]:
-    return tuple(given)
-
-
-def _functions(given: Iterable[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
-    return tuple(given)
-
-
-@final
-@attrs.frozen
-class ServerExtension:
-    """An extension that a server knows. It is declared to clients of every revision, in `initialize` too.
-
-    What it adds is only for clients that also declare it; requests of others are refused, and the error names it.
-
-    Attributes:
-        identifier: What it is called, for example ``com.example/notes``.
-        settings: What is declared with it, as plain JSON.
-        request_handlers: The handlers of the methods it adds, by method.
-        notification_handlers: The handlers of the notifications it adds, by method.
-        result_types: The types of results it adds; see `ExtensionResult`.
-        tools: Functions that it adds as tools, for every client.
-
-    Raises:
-        ValueError: The identifier is not valid, or something of the core protocol is claimed.
-
-    Spec: 2026-07-28, basic/versioning, "Extension Negotiation"; SEP-2133, "Negotiation".
-    """
-
-    identifier: str
-    settings: Mapping[str, Any] = attrs.field(factory=dict[str, Any], converter=_read_only, kw_only=True)
-    request_handlers: Mapping[str, MethodHandler] = attrs.field(
-        factory=dict[str, MethodHandler], converter=_read_only, kw_only=True
-    )
-    notification_handlers: Mapping[str, NotificationHandler] = attrs.field(
-        factory=dict[str, NotificationHandler], converter=_read_only, kw_only=True
-    )
-    result_types: Collection[str] = attrs.field(default=(), converter=_names, kw_only=True)
-    tools: Sequence[Callable[..., Any]] = attrs.field(default=(), converter=_functions, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        check_identifier(self.identifier)
-        for kind in CORE_RESULT_TYPES.intersection(self.result_types):
-            raise ValueError(f"{self.identifier} claims the result type {kind}, which is the protocol's own")
-        for method in [*self.request_handlers, *self.notification_handlers]:
-            if method in METHODS:
-                raise ValueError(f"{self.identifier} claims the method {method}, which is the protocol's own")
-
-
-@final
-class ServerExtensions:
-    """The extensions of a server, together.
-
-    Raises:
-        ValueError: Two of them have one identifier, or claim one method or result type.
-    """
-
-    def __init__(self, extensions: Sequence[ServerExtension]) -> None:
-        self.settings: dict[str, Mapping[str, Any]] = {}
-        self.request_handlers: dict[str, MethodHandler] = {}
-        self.notification_handlers: dict[str, NotificationHandler] = {}
-        self._result_types: dict[str, str] = {}
-        for extension in extensions:
-            name = extension.identifier
-            _claim(self.settings, name, dict(extension.settings), "identifier")
-            for method, handler in extension.request_handlers.items():
-                _claim(self.request_handlers, method, _for_declared(name, handler), "method")
-            for method, hear in extension.notification_handlers.items():
-                _claim(self.notification_handlers, method, hear, "notification")
-            for kind in extension.result_types:
-                _claim(self._result_types, kind, name, "result type")
-
-    def plain(self, result: ExtensionResult, agreement: Agreement) -> dict[str, Any]:
-        """Return a result of an extension as plain JSON.
-
-        Raises:
-            TypeError: No extension of the server adds the type.
-            RequestError: The client has not declared the extension.
-        """
-        extension = self._result_types.get(result.result_type)
-        if extension is None:
-            raise TypeError(f"no extension of this server adds the result type {result.result_type!r}")
-        _require(extension, agreement.client_capabilities, is_modern=agreement.revision.is_modern)
-        return {**result.members, "resultType": result.result_type}
-
-
-def _claim(claimed: dict[str, Any], name: str, what: object, kind: str) -> None:
-    if name in claimed:
-        raise ValueError(f"two extensions claim the {kind} {name}")
-    claimed[name] = what
-
-
-def _for_declared(extension: str, handler: MethodHandler) -> MethodHandler:
-    async def serve(params: Mapping[str, Any], context: Context[Any]) -> object:
-        _require(extension, context.declared_capabilities, is_modern=context.revision.is_modern)
-        return await handler(params, context)
-
-    return serve
-
-
-def _require(extension: str, declared: Mapping[str, Any], *, is_modern: bool) -> None:
-    extensions: Any = declared.get("extensions")
-    settings = extensions.get(extension) if is_object(extensions) else None
-    if settings is not None and settings is not False:
-        return
-    problem = f"the client has not declared the extension {extension}"
-    if not is_modern:  # the legacy era has no error code for this
-        raise RequestError(METHOD_NOT_FOUND, problem)
-    needed: object = {"requiredCapabilities": {"extensions": {extension: {}}}}
-    raise RequestError(MISSING_REQUIRED_CLIENT_CAPABILITY, problem, needed)
-
-
-class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
-    """What a server offers, and how its connections look that up: a `Server` without the serving.
-
-    Attributes:
-        middleware: Wraps every message.
-        changes: Passes changes on to the clients that want to know of them.
-    """
-
-    _info: Implementation
-    _instructions: str | None
-    _revisions: tuple[Revision, ...]
-    middleware: tuple[Middleware, ...]
-    changes: ChangeHub
-    _custom: dict[str, MethodHandler]
-    _notification_handlers: dict[str, NotificationHandler]
-    _extensions: ServerExtensions
-
     @property
-    def info(self) -> Implementation:
+    def info(self) -> types.Implementation:
         """What the server is."""
-        return self._info
+        return self._application.info
 
     @property
     def instructions(self) -> str | None:
         """How a model should use it."""
-        return self._instructions
+        return self._application.instructions
 
     @property
     def limits(self) -> Limits:
         """Limits of each connection."""
-        return self._limits
+        return self._application.limits
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
         """The revisions it speaks."""
-        return self._revisions
+        return self._application.revisions
 
-    # Registering.
+    # Methods and notifications.
 
-    def request_handler(self, method: str) -> Callable[[MethodHandler], MethodHandler]:
+    def request_handler(
+        self, method: str, *, keep: bool = False, resume: Literal["park", "replay", "never"] = "park"
+    ) -> Callable[[MethodHandler], MethodHandler]:
         """Register the handler of a method, of the protocol or your own: ``@server.request_handler("x/y")``.
 
         The handler is called with the parameters as plain JSON and the `Context`, and returns an object of
         `trio_mcp.types` or plain JSON. For a method of the protocol it takes the place of what the server does.
+        A `ToolError` of the one of ``tools/call`` becomes a result that the model reads.
 
         Args:
             method: The method.
+            keep: Of a list, such as ``"tools/list"``: whether its first page is the same for all clients until
+                `list_changed` is called. It is then asked for, and written, once for each revision.
+            resume: Of ``tools/call``, ``prompts/get`` and ``resources/read``, the only ones that can ask in the
+                modern era: what happens to the handler meanwhile; see `tool`. With ``"never"`` it is faster.
 
         Raises:
-            ValueError: The method is part of the handshake, or has such a handler already.
+            TypeError: It is given no function that can be called with the parameters and the `Context`.
+            ValueError: The method is part of the handshake, or has such a handler already; or it is to be kept,
+                and is no list; there is no such `resume`.
         """
-        if method in _OURS or method in self._custom:
+        check_given(Registration.request_handler, {"keep": keep, "resume": resume})
+        refuse_bare("request_handler", method, '"tools/list"')
+        check_options_of_method(method, keep=keep, resume=resume)
+        if method in _OURS or method in self._application.custom:
             problem = "is served by the connection itself" if method in _OURS else "has a handler already"
             raise ValueError(f"{method} {problem}")
 
-        def register(handler: MethodHandler) -> MethodHandler:
-            self._custom[method] = handler
-            return handler
+        def register(function: MethodHandler) -> None:
+            handler = read_method_handler(method, function)
+            kept = self._application.kept_lists
+            self._application.custom[method] = kept.keeping(method, handler) if keep else handler
+            self._application.asking_of_custom[method] = Asking(resume)
 
-        return register
+        return decorator(register)
 
     def notification_handler(self, method: str) -> Callable[[NotificationHandler], NotificationHandler]:
         """Register the handler of a notification of clients: ``@server.notification_handler("x/y")``.
@@ -866,15 +759,11 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
         Raises:
             ValueError: It has such a handler already, the connection itself handles it, or no client sends it.
         """
+        refuse_bare("notification_handler", method, '"com.example/saved"')
         check_notification_method(method)
-        if method in self._notification_handlers:
+        if method in self._application.notification_handlers:
             raise ValueError(f"{method} has a handler already")
-
-        def register(handler: NotificationHandler) -> NotificationHandler:
-            self._notification_handlers[method] = handler
-            return handler
-
-        return register
+        return decorator(partial(setitem, self._application.notification_handlers, method))
 
     # Changes.
 
@@ -889,7 +778,8 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
 
         Spec: 2026-07-28, basic/patterns/subscriptions; 2025-11-25, server/resources, "Subscriptions".
         """
-        self.changes.resource_updated(uri)
+        check_given(Registration.resource_updated, {"uri": uri})
+        self._application.changes.resource_updated(uri)
         await trio.lowlevel.checkpoint()
 
     def list_changed(self, kind: ListKind) -> None:
@@ -902,9 +792,11 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
             kind: ``"tools"``, ``"prompts"`` or ``"resources"``; templates are resources, too.
 
         Raises:
-            KeyError: There is no such list.
+            ValueError: There is no such list.
         """
-        self.changes.list_changed(kind)
+        check_given(Registration.list_changed, {"kind": kind})
+        self._application.kept_lists.forget(kind)
+        self._application.changes.list_changed(kind)
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send all sessions a notification of your own. Never waits, and works in any thread.
@@ -929,97 +821,151 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
 
         Spec: 2025-11-25, basic, "Notifications"; 2026-07-28, basic/patterns, "Request and Response".
         """
+        check_given(Registration.notify, locals())
         check_announcement(method)
         encoded = None if params is None else Encoded(_json.encode(dict(params)))
-        size = len(checked(encode_notification(method, encoded), method, self._limits))
-        self.changes.announce(Announcement(method, encoded, size))
+        size = len(checked(encode_notification(method, encoded), method, self._application.limits))
+        self._application.changes.announce(Announcement(method, encoded, size))
 
     @property
     def dropped_notifications(self) -> int:
         """How many notifications of `notify` were not sent to a session, because it did not read those before."""
-        return self.changes.dropped
+        return self._application.changes.dropped
 
-    # Looked up by connections.
 
-    def capabilities(self) -> ServerCapabilities:
-        """Return what the server can do now."""
-        custom = self._custom.keys()
-        has_tools = self._tools.entries.was_used or "tools/list" in custom
-        has_prompts = self._prompts.entries.was_used or "prompts/list" in custom
-        has_resources = self._resources.entries.was_used or not custom.isdisjoint(
+@final
+@attrs.define(eq=False)
+class Application:
+    """What a server offers, and how its connections look that up: a `Server` without what its author calls.
+
+    Args:
+        info: What the server is.
+        instructions: How a model should use it.
+        limits: Limits of each connection.
+        revisions: The revisions it speaks.
+        throttle: How often each client may send requests.
+        threads: Where plain functions run.
+        listing: Cuts lists into pages, and knows how long clients may keep results.
+        extensions: The extensions of the protocol that it knows.
+
+    Attributes:
+        changes: Passes changes on to the clients that want to know of them.
+        custom: The handlers of methods, by method, that its author has registered.
+        asking_of_custom: Which of these ask.
+        kept_lists: What of these is kept.
+        is_skill_file: Whether a file of a skill is at a URI.
+        notification_handlers: Those of notifications, likewise.
+    """
+
+    info: types.Implementation
+    instructions: str | None
+    limits: Limits
+    revisions: tuple[Revision, ...]
+    throttle: Throttle | None
+    threads: Threads
+    listing: Listing
+    extensions: ServerExtensions
+    changes: ChangeHub = attrs.field(init=False)
+    tools: ToolRegistry = attrs.field(factory=partial(ToolRegistry, "tool"), init=False)
+    prompts: PromptRegistry = attrs.field(init=False)
+    resources: ResourceRegistry = attrs.field(init=False)
+    completer: Completer = attrs.field(init=False)
+    custom: dict[str, MethodHandler] = attrs.field(factory=dict[str, MethodHandler], init=False)
+    asking_of_custom: dict[str, Asking] = attrs.field(factory=dict[str, Asking], init=False)
+    kept_lists: KeptLists = attrs.field(factory=KeptLists, init=False)
+    is_skill_file: Callable[[str], bool] = attrs.field(default=frozenset[str]().__contains__, init=False)
+    notification_handlers: dict[str, NotificationHandler] = attrs.field(
+        factory=dict[str, NotificationHandler], init=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        self.changes = ChangeHub(self.limits)
+        self.changes.knows = self._knows
+        self.prompts = PromptRegistry(self.threads, self.listing)
+        self.resources = ResourceRegistry(self.limits, self.threads, self.listing)
+        self.tools.entries.on_change = partial(self.changes.list_changed, "tools")
+        self.prompts.entries.on_change = partial(self.changes.list_changed, "prompts")
+        self.resources.entries.on_change = partial(self.changes.list_changed, "resources")
+        self.completer = Completer(self.prompts, self.resources, check=self.resources.check_typed)
+
+    def capabilities(self, revision: Revision) -> types.ServerCapabilities:
+        """Return what the server can do now, for a client of a revision."""
+        custom = self.custom.keys()
+        has_tools = self.tools.entries.was_used or "tools/list" in custom
+        has_prompts = self.prompts.entries.was_used or "prompts/list" in custom
+        has_resources = self.resources.entries.was_used or not custom.isdisjoint(
             ("resources/list", "resources/read")
         )
-        can_complete = self._completer.can_complete or "completion/complete" in custom
-        return ServerCapabilities(
-            tools=ToolsCapability(list_changed=True) if has_tools else None,
-            prompts=PromptsCapability(list_changed=True) if has_prompts else None,
-            resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
+        can_complete = self.completer.can_complete or "completion/complete" in custom
+        return types.ServerCapabilities(
+            tools=types.ToolsCapability(list_changed=True) if has_tools else None,
+            prompts=types.PromptsCapability(list_changed=True) if has_prompts else None,
+            resources=types.ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
             completions={} if can_complete else None,
             logging={},
-            extensions=self._extensions.settings or None,
+            extensions=self.extensions.settings[revision] or None,
         )
 
-    def cache_hint(self, method: str) -> CacheHint:
-        """Return how long clients may keep the results of a method, and for whom."""
-        return self._listing.hint_for(method)
-
-    def handler_for(self, method: str) -> MethodHandler | None:
+    def handler_for(self, method: str, revision: Revision) -> MethodHandler | None:
         """Return the handler of a method; `None` if it belongs to a capability that the server does not have."""
+        of_extensions = self.extensions.request_handlers.get(method)
         return (
-            self._custom.get(method)
-            or self._extensions.request_handlers.get(method)
+            self.custom.get(method)
+            or (None if of_extensions is None else of_extensions.get(revision))
             or self._tool_handler(method)
-            or self._prompt_handler(method)
-            or self._resources.handler_for(method)
+            or self.prompts.handler_for(method)
+            or self.resources.handler_for(method)
+            or (self._complete if method == "completion/complete" and self.completer.can_complete else None)
         )
 
     def asking(self, method: str, params: Mapping[str, Any]) -> Asking:
         """Return whether the handler of a request may ask its client, and what happens to it meanwhile."""
-        if method in self._custom:
-            return Asking.PARK
+        if method in self.custom:
+            return self.asking_of_custom[method]
         match method:
             case "tools/call":
-                return self._tools.asking(params.get("name"))
+                asking = self.tools.asking(params.get("name"))
+                return Asking.PARK if asking is Asking.NEVER and self.extensions.wraps_calls else asking
             case "prompts/get":
-                return self._prompts.asking(params.get("name"))
+                return self.prompts.asking(params.get("name"))
             case "resources/read":
-                return self._resources.asking(params.get("uri"))
+                return self.resources.asking(params.get("uri"))
             case _:
                 return Asking.NEVER
 
-    def notification_handler_for(self, method: str) -> NotificationHandler | None:
+    def notification_handler_for(self, method: str, revision: Revision) -> NotificationHandler | None:
         """Return the handler of the notifications of a method."""
-        return self._notification_handlers.get(method) or self._extensions.notification_handlers.get(method)
-
-    def extension_result(self, result: ExtensionResult, agreement: Agreement) -> Mapping[str, Any]:
-        """Return a result of an extension as plain JSON.
-
-        Raises:
-            TypeError: No extension of the server adds the type.
-            RequestError: The client has not declared the extension.
-        """
-        return self._extensions.plain(result, agreement)
+        of_extensions = self.extensions.notification_handlers.get(method, {})
+        return self.notification_handlers.get(method) or of_extensions.get(revision)
 
     def _knows(self, uri: str) -> bool:
         """Whether a client may subscribe to a resource; any, if a `request_handler` serves reading."""
-        by_hand = "resources/read" in self._custom or not self._resources.entries.was_used
-        return by_hand or self._resources.knows(uri)
+        by_hand = "resources/read" in self.custom or not self.resources.entries.was_used
+        return by_hand or self.resources.knows(uri)
 
     def permits(self, method: str, params: Mapping[str, Any]) -> list[Permit]:
-        """Return what says who may make a request: nothing for most."""
+        """Return what says who may make a request: nothing for most, everything for the empty method."""
         found: list[Permit | None] = []
         match method:
+            case "":
+                all_of = (*self.tools.entries, *self.prompts.entries, *self.resources.entries)
+                found += [entry.permit for entry in all_of]
             case "tools/call":
-                found.append(self._tools.entries.permit(params.get("name")))
+                found.append(self.tools.entries.permit(params.get("name"), params))
             case "prompts/get":
-                found.append(self._prompts.entries.permit(params.get("name")))
+                found.append(self.prompts.entries.permit(params.get("name"), params))
             case "resources/read" | "resources/subscribe":
-                found.append(self._resources.permit(params.get("uri")))
-            case "subscriptions/listen" if self._resources.entries.is_guarded:
+                found.append(self.resources.permit(params.get("uri")))
+            case "completion/complete":
+                ref: Any = params.get("ref")
+                if is_object(ref):
+                    found.append(self.prompts.entries.permit(ref.get("name")))
+                    found.append(self.resources.permit_of_template(ref.get("uri")))
+            case "subscriptions/listen" if self.resources.entries.is_guarded:
                 wanted: Any = params.get("notifications")
                 uris: Any = wanted.get("resourceSubscriptions") if is_object(wanted) else None
                 if is_array(uris):
-                    found += [self._resources.permit(uri) for uri in uris[: self._limits.max_subscriptions]]
+                    found += [self.resources.permit(uri) for uri in uris[: self.limits.max_subscriptions]]
             case _:
                 pass
         return [permit for permit in found if permit is not None]
@@ -1034,4 +980,97 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
 
     def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
         """Return which arguments of a request header fields carry, over HTTP."""
-        return self._tools.marks_of(params.get("name")) if method == "tools/call" else ()
+        return self.tools.marks_of(params.get("name")) if method == "tools/call" else ()
+
+    def add_tool(self, function: Callable[..., Any], options: ToolOptions) -> None:
+        """Register a function as a tool. With the first one for tasks the server has the extension.
+
+        Raises:
+            ValueError: What the options say of tasks is out of bounds, or there are none.
+            TypeError, ValueError: See `ToolRegistry.add`.
+        """
+        self.tools.add(function, options, self._tool_maker(options))
+
+    def _tool_maker(self, options: ToolOptions) -> Callable[..., RegisteredTool]:
+        if options.keys().isdisjoint(_OF_TASKS):
+            return RegisteredTool
+        from ._task_methods import tasks_extension  # few servers have any
+        from ._tasks import read_task_rules, task_tool
+
+        rules = read_task_rules(options)
+        if rules is None:
+            return RegisteredTool
+        self.extensions.add_once(tasks_extension())
+        return partial(task_tool, rules)
+
+    def find_tool(self, name: str) -> types.Tool:
+        """Return one of the tools, as clients see it.
+
+        Raises:
+            ValueError: No tool has this name.
+        """
+        registered = self.tools.entries.shown.get(name)
+        if registered is None:
+            raise ValueError(f"this server has no tool called {name!r}")
+        return registered.tool
+
+    # Serving.
+
+    def _tool_handler(self, method: str) -> MethodHandler | None:
+        """Return the handler of a method of tools; `None` if no tool was ever registered."""
+        if not self.tools.entries.was_used:
+            return None
+        if method == "tools/call":
+            if self.extensions.wraps_calls:
+                return self._call_wrapped_tool
+            return self._call_checked_tool if self.tools.entries.is_checked else self._call_tool
+        return self._list_tools if method == "tools/list" else None
+
+    async def _list_tools(self, params: Mapping[str, Any], context: Context[Any]) -> object:
+        revision, entries = context.revision, self.tools.entries
+
+        def list_page(own: Origin | None = None) -> types.ListToolsResult:
+            visible = entries.visible_to(own) if entries.is_guarded else entries.visible
+            page, members = self.listing.page("tools/list", params, visible, is_own=entries.is_guarded)
+            return types.ListToolsResult(tools=[tool.seen_by(revision) for tool in page], **members)
+
+        if entries.is_guarded:
+            return list_page(origin_of(context))  # noqa: ASYNC910 - not public
+        return self.listing.kept("tools/list", params, revision, entries.changes, list_page)  # noqa: ASYNC910 - not public
+
+    def _check_call(self, params: Mapping[str, Any], context: Context[Any]) -> None:
+        self.tools.check_permit(params.get("name"), origin_of(context), params)
+        pass_throttle(self.tools.entries.throttle(params.get("name")), context)
+
+    async def _call_checked_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
+        self._check_call(params, context)
+        return await self._call_tool(params, context)
+
+    async def _call_wrapped_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
+        if self.tools.entries.is_checked:
+            self._check_call(params, context)
+        return await self.extensions.call(params, context, self._call_tool)
+
+    async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
+        name: Any = params.get("name")
+        arguments: Any = params.get("arguments")
+        if not (
+            isinstance(name, str)
+            and arguments.__class__ is dict
+            and params.keys() <= _CALL_MEMBERS
+            and params.get("_meta", arguments).__class__ is dict
+        ):
+            # Something is missing, wrong, or rare: read them in full.
+            call = read_params(params, types.CallToolRequestParams)
+            name, arguments = call.name, call.arguments or {}
+        tool = self.tools.entries.shown.get(name) or self.tools.get(name)  # which raises
+        return await tool.call(arguments, context, self.threads, self.limits)
+
+    async def _complete(self, params: Mapping[str, Any], context: Context[Any]) -> types.CompleteResult:
+        refuse_many(params, "context", "arguments")
+        asked = read_params(params, types.CompleteRequestParams)
+        if isinstance(asked.ref, types.PromptReference):
+            self.prompts.check_permit(asked.ref.name, origin_of(context))
+        else:
+            self.resources.check_permit_of_template(asked.ref.uri, origin_of(context), context.revision)
+        return await self.completer.complete(asked, context, self.threads)

@@ -11,28 +11,39 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from contextvars import Context as Variables
+from functools import partial
 from typing import Any, Final, final
 
 import attrs
 import trio
 
 from .. import types
-from .._channel import Origin, holder_of
+from .._channel import Origin, holder_of, owner_of
 from .._codec import _json
 from .._codec._json import weight_of
 from .._codec._jsonrpc import Encoded, Request, to_wire
 from .._core._account import Loan, Overdrawn, Pool
 from .._core._changes import (
+    KINDS,
     LIST_CHANGES,
     Change,
     ListKind,
     ResourceUpdated,
+    TaskUpdated,
     changes_in,
     granted_by,
     notification_of,
 )
+from .._core._tasks import NOTIFICATION, StoredTask, written_task
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -44,9 +55,9 @@ from .._errors import (
 )
 from .._limits import Limits
 from .._logs import Log
-from .._peer._exchange import Answer, Exchange, LongLived
+from .._peer._exchange import Answer, AtOnce, Exchange, LongLived
 from .._peer._peer import Peer
-from .._revisions import SUBSCRIPTION_ID_KEY, Revision
+from .._revisions import LATEST, SUBSCRIPTION_ID_KEY, Revision
 from .._trio import LightParkingLot
 from ._lifetimes import Background
 from ._listing import read_params
@@ -252,12 +263,17 @@ class ChangeHub:
     Attributes:
         knows: Returns whether there is a resource of this URI. `None` if that is not known: then every URI may be
             subscribed to.
+        relay: Called with everything that is reported, in the same thread, where other processes serve the same
+            server. Must not wait.
+        forget: Forgets what is kept of a list that has changed in another process.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = Limits() if limits is None else limits
         self._dropped = 0
         self.knows: Callable[[str], bool] | None = None
+        self.relay: Callable[[Change | Announcement], object] | None = None
+        self.forget: Callable[[ListKind], object] = lambda _: None
         self._audiences: dict[trio.lowlevel.TrioToken, _Audience] = {}
         self._lock = threading.RLock()  # held for a few instructions; a signal handler may come in between
 
@@ -305,8 +321,31 @@ class ChangeHub:
         """Report that a resource has changed. From any thread; never waits."""
         self._notify(ResourceUpdated(uri))
 
+    def task_changed(self, id: str) -> None:
+        """Report that a task has changed. From any thread; never waits."""
+        self._notify(TaskUpdated(id))
+
     def announce(self, announcement: Announcement) -> None:
         """Send a notification to all sessions. From any thread; never waits."""
+        if self.relay is not None:
+            self.relay(announcement)
+        self._announce(announcement)
+
+    def _notify(self, change: Change) -> None:
+        if self.relay is not None:
+            self.relay(change)
+        self._tell(change)
+
+    def heard(self, item: Change | Announcement) -> None:
+        """Tell the clients of this process what was reported in another one."""
+        if isinstance(item, Announcement):
+            self._announce(item)
+        else:
+            if item in KINDS:
+                self.forget(KINDS[item])
+            self._tell(item)
+
+    def _announce(self, announcement: Announcement) -> None:
         here = _current_run()
         for token, audience in self._copy().items():
             if token is here:
@@ -316,7 +355,7 @@ class ChangeHub:
                 with suppress(trio.RunFinishedError):
                     token.run_sync_soon(audience.announce_queued, idempotent=True)
 
-    def _notify(self, change: Change) -> None:
+    def _tell(self, change: Change) -> None:
         here = _current_run()
         for token, audience in self._copy().items():
             if token is here:
@@ -394,19 +433,21 @@ class Subscriptions:
 
     Args:
         hub: Reports the changes.
-        capabilities: Returns the server's capabilities at this moment.
+        capabilities: Returns the server's capabilities at this moment, for a revision.
         limits: How many subscriptions there may be.
         background: Runs the task that sends changes, for as long as the connection lasts.
         written: Writes a result for a revision.
         loans: Lends the memory that subscriptions take.
+        get_tasks: Returns the tasks of the running server; see `Service`.
     """
 
     _hub: ChangeHub
-    _capabilities: Callable[[], types.ServerCapabilities]
+    _capabilities: Callable[[Revision], types.ServerCapabilities]
     _limits: Limits
     _background: Background
     _written: Callable[[object, Revision], Answer]
     _loans: SubscriptionLoans
+    _get_tasks: Callable[[], Any] = lambda: None
     _declared: tuple[Change, ...] = attrs.field(init=False, default=())
     _uris: dict[str, int] = attrs.field(init=False, factory=dict[str, int])
     _uri_bytes: int = attrs.field(init=False, default=0)
@@ -447,22 +488,22 @@ class Subscriptions:
                 self._receiver.subscribe(change)
             self._receiver.subscribe_to_announcements()
 
-    def route(self, request: Request, revision: Revision) -> LongLived | Answer | None:
+    def route(self, request: Request, revision: Revision) -> LongLived | AtOnce | None:
         """Serve a request about subscriptions; `None` if it is another, or the server has not declared them.
 
         Raises:
             RequestError: The request is refused.
         """
-        params = request.params or {}
         if request.method == "subscriptions/listen":
-            return self._listen(request, read_params(params, types.SubscriptionsListenRequestParams), revision)
-        resources = self._capabilities().resources
+            wanted = read_params(request.params or {}, types.SubscriptionsListenRequestParams)
+            return self._listen(request, wanted, revision)
+        resources = self._capabilities(LATEST).resources
         if self._receiver is None or resources is None or not resources.subscribe:
             return None
         if request.method == "resources/subscribe":
-            return self._subscribe(self._receiver, read_params(params, types.SubscribeRequestParams).uri)
+            return AtOnce(partial(self._subscribe, self._receiver))
         if request.method == "resources/unsubscribe":
-            return self._unsubscribe(self._receiver, read_params(params, types.UnsubscribeRequestParams).uri)
+            return AtOnce(partial(self._unsubscribe, self._receiver))
         return None
 
     def _knows(self, uri: str) -> bool:
@@ -477,7 +518,8 @@ class Subscriptions:
 
     # The legacy era.
 
-    def _subscribe(self, receiver: Receiver, uri: str) -> Answer:
+    def _subscribe(self, receiver: Receiver, request: Request) -> Answer:
+        uri = read_params(request.params or {}, types.SubscribeRequestParams).uri
         if uri in self._uris:
             return {}
         if not self._knows(uri):
@@ -485,8 +527,7 @@ class Subscriptions:
         limits, size = self._limits, len(uri.encode(errors="surrogatepass"))
         if len(self._uris) >= limits.max_subscriptions:
             raise RequestError(
-                SERVER_BUSY,
-                f"uri: this session has {len(self._uris)} subscriptions already (max_subscriptions)",
+                SERVER_BUSY, f"uri: this session has {len(self._uris)} subscriptions already (max_subscriptions)"
             )
         if self._uri_bytes + size > limits.max_subscription_bytes:
             raise RequestError(
@@ -503,7 +544,8 @@ class Subscriptions:
         receiver.subscribe(ResourceUpdated(uri))
         return {}
 
-    def _unsubscribe(self, receiver: Receiver, uri: str) -> Answer:
+    def _unsubscribe(self, receiver: Receiver, request: Request) -> Answer:
+        uri = read_params(request.params or {}, types.UnsubscribeRequestParams).uri
         if uri in self._uris:
             self._uri_bytes -= self._uris.pop(uri)
             self._loans.keep(self._weight(0, 0))
@@ -549,23 +591,30 @@ class Subscriptions:
         self, request: Request, params: types.SubscriptionsListenRequestParams, revision: Revision
     ) -> LongLived:
         wanted = params.notifications
-        count, limit = len(wanted.resource_subscriptions or ()), self._limits.max_subscriptions
+        tasks, limit = len(wanted.task_ids or ()), self._limits.max_subscriptions
+        count = len(wanted.resource_subscriptions or ()) + tasks
         if count >= limit:
+            named = f"resourceSubscriptions names {count - tasks} resources"
+            if tasks:
+                named += f" and taskIds {tasks} tasks"
             raise RequestError(
                 INVALID_PARAMS,
-                f"invalid params: notifications.resourceSubscriptions names {count} resources; with the request "
+                f"invalid params: notifications.{named}; with the request "
                 f"itself that is {count + 1} subscriptions, and max_subscriptions is {limit}",
             )
         granted = self._granted(wanted)
         # All its parameters are kept, decoded, and the hub keeps each URI once more.
         weight = LISTENING_BYTES + weight_of(_json.encode(request.params)) + SUBSCRIPTION_BYTES * count
         meta = {SUBSCRIPTION_ID_KEY: request.id}
-        listening = _Listening(meta, revision, granted, self._hub, self._written, self._loans, weight)
-        return LongLived(listening.serve, listening.end, places=1 + len(granted.resource_subscriptions or ()))
+        listening = _Listening(
+            meta, revision, granted, self._hub, self._written, self._loans, weight, self._get_tasks
+        )
+        places = 1 + len(granted.resource_subscriptions or ()) + len(granted.task_ids or ())
+        return LongLived(listening.serve, listening.end, places=places)
 
     def _granted(self, wanted: types.SubscriptionFilter) -> types.SubscriptionFilter:
         """Return the part of a filter that this server notifies of."""
-        capabilities = self._capabilities()
+        capabilities = self._capabilities(LATEST)
         uris = wanted.resource_subscriptions
         if capabilities.resources is None or not capabilities.resources.subscribe:
             uris = None
@@ -589,6 +638,7 @@ class _Listening:
     _written: Callable[[object, Revision], Answer]
     _loans: SubscriptionLoans
     _weight: int
+    _get_tasks: Callable[[], Any]
     _wakeup: LightParkingLot = attrs.field(init=False, factory=LightParkingLot)
     _ended: bool = attrs.field(init=False, default=False)
 
@@ -606,25 +656,48 @@ class _Listening:
             loan = self._loans.lend(exchange.origin, self._weight, self._give_way)
         except Overdrawn as error:
             problem = f"there is no room for a subscription that takes {self._weight} bytes: {error}"
-            raise RequestError(SERVER_BUSY, problem) from None
+            refusal = RequestError(SERVER_BUSY, problem)
+            refusal.is_own_share = error.is_own
+            raise refusal from None
         with loan:
             return await self._serve(exchange)
 
     async def _serve(self, exchange: Exchange) -> Answer:
-        acknowledged = types.SubscriptionsAcknowledgedNotificationParams(
-            meta=self._meta, notifications=self._granted
-        )
-        with self._hub.receiver(self._wakeup.unpark_all) as receiver:
-            for change in changes_in(self._granted):
+        granted = self._granted
+        if granted.task_ids:
+            own = [
+                id for id in dict.fromkeys(granted.task_ids) if await self._find_task(id, exchange) is not None
+            ]
+            granted = types.evolve(granted, task_ids=own or None)
+        acknowledged = types.SubscriptionsAcknowledgedNotificationParams(meta=self._meta, notifications=granted)
+        ids = granted.task_ids or ()
+        sharing = self._get_tasks().sharing if ids else None  # for what changes in other processes
+        with (
+            self._hub.receiver(self._wakeup.unpark_all) as receiver,
+            nullcontext() if sharing is None else sharing.listening(ids),
+        ):
+            if sharing is not None:
+                await sharing.begin_listening(ids)
+            for change in changes_in(granted):
                 receiver.subscribe(change)
+                if isinstance(change, TaskUpdated):
+                    receiver.add(change)  # it may have changed, for the last time, since its client has seen it
             # What changes from here on waits until this is sent.
             await exchange.notify(ACKNOWLEDGED, to_wire(acknowledged, self._revision))
             while (item := receiver.take()) is not None or not self._ended:
                 if item is None:
                     await self._wakeup.park()
+                elif isinstance(item, TaskUpdated):
+                    task = await self._find_task(item.id, exchange)
+                    if task is not None:
+                        await exchange.notify(NOTIFICATION, {**written_task(task), "_meta": self._meta})
                 elif not isinstance(item, Announcement):  # which is sent to sessions only
                     await _send(exchange.notify, item, self._meta)
         return self._written(types.SubscriptionsListenResult(meta=self._meta), self._revision)
+
+    async def _find_task(self, id: str, exchange: Exchange) -> StoredTask | None:
+        found: StoredTask | None = await self._get_tasks().find(id, owner_of(exchange.origin))
+        return found
 
 
 async def _send(

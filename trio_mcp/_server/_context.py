@@ -7,8 +7,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -33,17 +36,26 @@ from .._absent import ABSENT
 from .._channel import Origin, ReleasableOrigin, holder_of
 from .._codec._json import cost_of, is_object
 from .._codec._jsonrpc import Encoded, Notification, RequestId, to_wire
+from .._core._changes import check_own_notification
 from .._core._http1 import ShownHeaders
-from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
-from .._limits import Limits, check_number, check_seconds
+from .._lazily import name_as_methods_of, names_for_users
+from .._limits import Limits, check_given, check_number, check_seconds
 from .._logs import Log
 from .._oauth._principal import Principal, as_principal
-from .._peer._exchange import Exchange, OnProgress
+from .._peer._exchange import Exchange, ExchangeSink, OnProgress, report_failure
 from .._revisions import METHODS, QUESTIONS, Revision, Side
 from .._trio import LightParkingLot
-from ..types import ClientCapabilities, Implementation
-from ._asking import AskableClient, InputRequester, LegacyInputRequester, features_of, list_roots, read_declared
+from ._asking import (
+    AskableClient,
+    InputRequester,
+    KnownRoots,
+    features_of,
+    find_within,
+    list_roots,
+    requester_of,
+)
+from ._client_context import ClientContext
 from ._elicitation import Elicitation, elicit, elicit_url
 from ._input_required import input_types, require_for
 from ._lifetimes import Background
@@ -157,33 +169,6 @@ _T = TypeVar("_T")
 
 
 @attrs.define(eq=False, repr=False)
-class ClientContext:
-    """What is known of the client that has sent a request or a notification.
-
-    Args:
-        agreement: What was agreed on with it.
-    """
-
-    _agreement: Agreement
-
-    @property
-    def revision(self) -> Revision:
-        """The revision in use: the session's, or else that of the request, or the newest for a notification."""
-        return self._agreement.revision
-
-    @property
-    def client_info(self) -> Implementation | None:
-        """The client's name and version as it has declared them, if it has. They are not verified."""
-        info = self._agreement.client_info
-        return None if info is None else read_declared(info, Implementation)
-
-    @property
-    def client_capabilities(self) -> ClientCapabilities:
-        """The capabilities the client has declared; empty for modern notifications, which have none."""
-        return read_declared(self._agreement.client_capabilities, ClientCapabilities)
-
-
-@attrs.define(eq=False, repr=False)
 class AskingContext(ClientContext):
     """The part of `Context` that asks the client. A question is cancelled with the handler that asks it.
 
@@ -202,7 +187,7 @@ class AskingContext(ClientContext):
     def _client(self) -> AskableClient:
         features, requester = features_of(self._agreement), self._requester
         if requester is None:
-            requester = LegacyInputRequester(self._exchange, self._agreement.revision)
+            requester = requester_of(self._exchange, self._agreement.revision)
         return AskableClient(features.revision, features.capabilities, requester)
 
     @overload
@@ -273,6 +258,7 @@ class AskingContext(ClientContext):
         """
         method = "notifications/elicitation/complete"
         if METHODS[method].allows(Side.SERVER, self._agreement.revision):
+            check_given(AskingContext.elicitation_complete, {"elicitation_id": elicitation_id})
             params = types.ElicitationCompleteNotificationParams(elicitation_id=elicitation_id)
             await self._notify(method, to_wire(params, self._agreement.revision))
         else:
@@ -369,25 +355,44 @@ class AskingContext(ClientContext):
         """
         return await list_roots(self._client)
 
+    @overload
+    async def within_roots(self, path: str | os.PathLike[str], *, require: Literal[True]) -> Path: ...
+    @overload
+    async def within_roots(self, path: str | os.PathLike[str], *, require: bool = False) -> Path | None: ...
+    async def within_roots(self, path: str | os.PathLike[str], *, require: bool = False) -> Path | None:
+        """Return a path if it is in one of the client's roots: ``path = await ctx.within_roots(path)``.
+
+        Links and ``..`` are resolved first, of the path and of the roots, in a thread. Use what this returns, not
+        what was given: who may write in a root can put a link there at any time, and a path that has none now
+        may have one later.
+
+        The client is asked for its roots: once in a request of the modern era. In the legacy era they are kept
+        for the session until it notifies that they have changed; if it has not declared that it will, it is
+        asked each time.
+
+        Args:
+            path: The path, which need not exist, or its ``file://`` URI, with a drive on Windows
+                (``file:///C:/Users``). A relative path begins in the directory that this process works in.
+            require: Whether a path outside of the roots raises an error.
+
+        Returns:
+            The path, absolute and resolved; `None` if it is in no root, no path of this machine, or longer than
+            4,096 characters.
+
+        Raises:
+            ToolError: With `require`, in place of `None`: it names the path.
+            CapabilityMissing: The client has not declared roots.
+            RemoteProtocolError: The answer cannot be used, or it has more than 1,000 roots, or roots of more
+                than 256 KiB.
+            RequestError: The client answers with an error.
+            ConnectionLost: The connection ended first.
+
+        Spec: 2026-07-28, client/roots, "Security Considerations".
+        """
+        return await find_within(path, await self._surroundings.roots.get(self._client, self), require=require)
+
 
 StateT = TypeVar("StateT", default=Any)
-
-_HANDLED_BY_CONNECTION: Final = frozenset({"notifications/cancelled", "notifications/progress"})
-
-_SENT_BY: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "notifications/cancelled": "the connection sends it when a request is cancelled",
-        "notifications/progress": "use Context.progress or Context.report_progress, which know the token",
-        "notifications/message": "use Context.log, which obeys the level that the client has set",
-        "notifications/tools/list_changed": "use Server.list_changed, which knows the subscribers",
-        "notifications/prompts/list_changed": "use Server.list_changed, which knows the subscribers",
-        "notifications/resources/list_changed": "use Server.list_changed, which knows the subscribers",
-        "notifications/resources/updated": "use Server.resource_updated, which knows the subscribers",
-        "notifications/subscriptions/acknowledged": "the server sends it when a client subscribes",
-        "notifications/elicitation/complete": "use Context.elicitation_complete",
-    }
-)
-"""Notifications that the library sends by itself, and what to do instead of sending them by hand."""
 
 
 @final
@@ -423,48 +428,6 @@ class NotificationContext(ClientContext, Generic[StateT]):
 
 NotificationHandler: TypeAlias = Callable[[Mapping[str, Any], NotificationContext[Any]], Awaitable[object]]
 """Handles a notification: its parameters as plain JSON, and its context."""
-
-
-def check_notification_method(method: str) -> None:
-    """Check that a handler for notifications of this method could ever be called.
-
-    Raises:
-        ValueError: The connection handles them, or clients never send them.
-    """
-    if method in _HANDLED_BY_CONNECTION:
-        raise ValueError(f"{method} is handled by the connection itself; it can have no other handler")
-    rule = METHODS.get(method)
-    if rule is not None and not any(rule.allows(Side.CLIENT, revision) for revision in Revision):
-        raise ValueError(f"{method} is never sent by a client")
-
-
-def check_own_notification(method: str, revision: Revision) -> None:
-    """Check that a server may send a notification of this method by hand.
-
-    Raises:
-        ValueError: The library sends it, and keeps the protocol's rules about it; the error says what to do.
-        LocalProtocolError: The method is one of the protocol that a server of the revision does not send.
-    """
-    if method in _SENT_BY:
-        raise ValueError(f"{method} cannot be sent by hand: {_SENT_BY[method]}")
-    rule = METHODS.get(method)
-    if rule is not None and not (method.startswith("notifications/") and rule.allows(Side.SERVER, revision)):
-        raise LocalProtocolError(f"a server of {revision} has no notification {method}")
-
-
-def check_announcement(method: str) -> None:
-    """Check that a server may send all its sessions a notification of this method by hand.
-
-    Raises:
-        ValueError: The library sends it, and keeps the protocol's rules about it; the error says what to do.
-        LocalProtocolError: The method is one of the protocol.
-    """
-    if method in _SENT_BY:
-        raise ValueError(f"{method} cannot be sent by hand: {_SENT_BY[method]}")
-    if method in METHODS:
-        raise LocalProtocolError(
-            f"{method} is a method of the protocol, and cannot be sent to all sessions; send one of your own"
-        )
 
 
 _Args = TypeVarTuple("_Args")
@@ -545,6 +508,8 @@ class Surroundings(Generic[StateT]):
         find_tool: Returns the server's tool of a name; raises `ValueError` if there is none.
         background: Starts tasks that last as long as the connection.
         server_background: Starts tasks that last as long as the server runs.
+        get_tasks: Returns the tasks of the running server; see `Service`.
+        roots: What is known of the client's roots.
     """
 
     state: StateT
@@ -552,6 +517,8 @@ class Surroundings(Generic[StateT]):
     find_tool: Callable[[str], types.Tool]
     background: Background
     server_background: Background
+    get_tasks: Callable[[], Any] = lambda: None
+    roots: KnownRoots = attrs.field(factory=KnownRoots, init=False)
 
 
 @final
@@ -565,7 +532,10 @@ class Context(AskingContext, Generic[StateT]):
     _input_responses: Mapping[str, types.InputResponse] = attrs.field(factory=dict[str, Any], init=False)
     _request_state: object = attrs.field(default=ABSENT, init=False)
 
-    def park(self, make: Callable[[], KeptNotifications]) -> None:
+    def __dir__(self) -> list[str]:
+        return names_for_users(self)
+
+    def _park(self, make: Callable[[], KeptNotifications]) -> None:
         """The handler is parked: keep its notifications for the next request.
 
         Args:
@@ -575,8 +545,14 @@ class Context(AskingContext, Generic[StateT]):
             self._kept = make()
         self._kept.is_parked = True
 
-    def serve_by(self, exchange: Exchange, agreement: Agreement) -> KeptNotifications | None:
+    def _serve_by(self, asked: Context[StateT]) -> KeptNotifications | None:
         """Go on with another request of the client: notifications belong to that from now on.
+
+        It may have come over another connection than the last one, which may have ended: background tasks last as
+        long as that connection from now on.
+
+        Args:
+            asked: The context of that request.
 
         Returns:
             What was kept, to be sent first; `None` if nothing was.
@@ -584,12 +560,13 @@ class Context(AskingContext, Generic[StateT]):
         kept = self._kept
         if kept is not None:
             kept.is_parked = False
-        exchange.follow(self._exchange)
-        self._exchange = exchange
-        self._agreement = agreement
+        asked._exchange.follow(self._exchange)
+        self._exchange = asked._exchange
+        self._surroundings = asked._surroundings
+        self._agree(asked._agreement)
         return kept if kept is not None and kept.must_queue else None
 
-    def resume(
+    def _resume(
         self,
         requester: InputRequester | None,
         input_responses: Mapping[str, types.InputResponse],
@@ -600,6 +577,16 @@ class Context(AskingContext, Generic[StateT]):
             self._requester = requester
         self._input_responses = input_responses
         self._request_state = request_state
+
+    def _become_task(self, requester: InputRequester, exchange: Exchange) -> None:
+        """Go on as a task: what is sent and asked from now on is the task's, and goes into another exchange."""
+        self._requester, self._exchange = requester, exchange
+        self._kept = None
+
+    def _end_asking(self, requester: InputRequester) -> None:
+        """The handler has ended: let go of what has asked and kept for it; who still asks is told by another."""
+        self._requester = requester
+        self._kept = None
 
     # The request and its client.
 
@@ -633,11 +620,6 @@ class Context(AskingContext, Generic[StateT]):
         return self._exchange.deadline
 
     @property
-    def declared_capabilities(self) -> Mapping[str, Any]:
-        """The capabilities the client has declared, as plain JSON."""
-        return self._agreement.client_capabilities
-
-    @property
     def client_extensions(self) -> Mapping[str, Any]:
         """The extensions that the client has declared, with their settings as plain JSON."""
         return self.client_capabilities.extensions or {}
@@ -666,8 +648,8 @@ class Context(AskingContext, Generic[StateT]):
 
     @property
     def request_state(self) -> Any:
-        """The state of an `InputRequired` that was returned before; `ABSENT` if there was none."""
-        return self._request_state
+        """The state of an `InputRequired` that was returned before; `None` if there was none."""
+        return None if self._request_state is ABSENT else self._request_state
 
     # Progress and log messages.
 
@@ -784,11 +766,7 @@ class Context(AskingContext, Generic[StateT]):
     # The low level.
 
     async def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        on_progress: OnProgress | None = None,
+        self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
     ) -> dict[str, Any]:
         """Send the client a request while serving its own; parameters and result are plain JSON.
 
@@ -800,6 +778,7 @@ class Context(AskingContext, Generic[StateT]):
             LocalProtocolError: In the revision in use servers do not send this request.
             ConnectionLost: The connection ended first.
         """
+        check_given(Context.request, locals())
         if self.revision.is_modern:
             if method not in QUESTIONS:
                 raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
@@ -884,6 +863,34 @@ class Context(AskingContext, Generic[StateT]):
 
     # Tasks that outlive the request.
 
+    @property
+    def is_task(self) -> bool:
+        """Whether the request was answered with a task already: its client comes back for the result."""
+        return getattr(self._requester, "is_task", False)
+
+    async def begin_task(self) -> bool:
+        """Answer the request with a task now, and go on; for tools with ``task=`` and ``ask_first=True``.
+
+        What was asked before belongs to the request, as in any tool; what is asked from now on is the task's.
+
+        Returns:
+            Whether it is a task now. It is none if the client does not know tasks, the tool has no ``task=``, or
+            it is optional and no more can be kept; then the result is the answer to the request, as ever.
+
+        Raises:
+            RequestError: No more tasks can be kept, and the tool's calls must be tasks.
+            LocalProtocolError: A question is open, in another task of the handler; or the handler has ended.
+
+        Spec: ext-tasks, "Task Creation".
+        """
+        # Looked up where it is asked for: nothing of this is in the way of all other requests.
+        begin: Callable[[], Awaitable[None]] | None = getattr(self._requester, "begin", None)
+        if begin is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await begin()
+        return self.is_task
+
     def start_soon(
         self,
         async_fn: Callable[[*_Args], Awaitable[object]],
@@ -895,14 +902,16 @@ class Context(AskingContext, Generic[StateT]):
         Args:
             async_fn: The function it runs.
             *args: The function's arguments.
-            until: What cancels it: the end of the connection, or of the running server.
+            until: What cancels it: the end of the connection, or of the running server. The connection of a
+                handler that waited between two requests is that of the later one.
 
         Raises:
             trio.ClosedResourceError: The connection, or the server, has ended already.
         """
+        check_given(Context.start_soon, {"async_fn": async_fn, "until": until})
         surroundings = self._surroundings
         background = surroundings.background if until == "session" else surroundings.server_background
-        background.start_soon(async_fn, *args)
+        background.start_soon(async_fn, *args, on_failure=partial(report_failure, self._exchange.sink, None))
 
 
 def origin_of(context: Context[Any]) -> Origin | None:
@@ -910,10 +919,20 @@ def origin_of(context: Context[Any]) -> Origin | None:
     return context._exchange.origin  # noqa: SLF001 - not for users
 
 
-def weight_of_headers(context: Context[Any]) -> int:
-    """Return about how much memory the header fields of a request take, in bytes: each is kept twice."""
-    headers = getattr(context._exchange.origin, "headers", None)  # noqa: SLF001 - not for users
-    return 0 if headers is None else 2 * headers.size + 300 * len(headers.fields)
+def declared_in(context: Context[Any]) -> Mapping[str, Any]:
+    """Return the capabilities that the client has declared, as plain JSON."""
+    return context._agreement.client_capabilities  # noqa: SLF001 - not for users
+
+
+def sink_of_request(context: Context[Any]) -> tuple[ExchangeSink, RequestId]:
+    """Return where a request's answer goes, and its id, which differs from one round of input to the next."""
+    exchange = context._exchange  # noqa: SLF001 - not for users
+    return exchange.sink, exchange.request.id
+
+
+def exchange_of(context: Context[Any]) -> Exchange:
+    """Return the exchange that serves a request now, or has served it last."""
+    return context._exchange  # noqa: SLF001 - not for users
 
 
 def holder_of_request(context: Context[Any]) -> tuple[str, bool]:
@@ -936,3 +955,6 @@ async def ask_in(context: Context[Any], method: str, params: object) -> Mapping[
 async def notify_in(context: Context[Any], method: str, params: Mapping[str, Any] | None) -> None:
     """Send a notification of another server as part of the request, or keep it for the next one."""
     await context._notify(method, params)  # noqa: SLF001 - not for users
+
+
+name_as_methods_of("Context", AskingContext)

@@ -25,9 +25,11 @@ from .._codec._jsonrpc import from_wire, to_wire
 from .._core._forms import FormProblem, form_problems
 from .._core._uri_template import check_web_url
 from .._errors import URL_ELICITATION_REQUIRED, LocalProtocolError, RequestError, ToolError
+from .._limits import check_given
 from .._revisions import INPUT_METHODS, Revision
 from .._schema import InvalidValue, JsonType
 from .._schema._hints import read_hint
+from .._schema._members import UnsupportedHint
 from .._schema._shapes import AnyOf, Array, Choice, Foreign, Record, Shape, core
 from ._asking import AskableClient, ClientFeatures, unusable_answer
 
@@ -87,7 +89,11 @@ class Elicitation(Generic[_T]):
 
 async def elicit(client: AskableClient, message: str, wanted: Any) -> Elicitation[Any]:
     """Ask for a value; see `Context.elicit`."""
-    form = form_for(wanted)
+    check_given(elicit, {"message": message})
+    try:
+        form = form_for(wanted)
+    except UnsupportedHint as error:
+        raise TypeError(f"wanted: {error}") from None
     require_form(client, form.schema)
     asked = types.ElicitRequestFormParams(message=message, requested_schema=form.schema)
     answer = await client.requester.ask(_METHOD, asked)
@@ -116,6 +122,7 @@ async def elicit_url(
     client: AskableClient, message: str, url: str, elicitation_id: str | None
 ) -> Elicitation[None]:
     """Ask the user to open a URL; see `Context.elicit_url`."""
+    check_given(elicit_url, locals())
     check_web_url(url)
     require_urls(client)
     if client.revision is _WITH_URLS and elicitation_id is None:
@@ -433,16 +440,15 @@ class _Definitions:
                 flat = {**self._root.get("$defs", {}).get(name, {"type": "object", "properties": {}}), **flat}
                 continue
             branches = [branch for branch in flat["anyOf"] if branch != {"type": "null"}]
-            if len(branches) != 1:
+            if len(branches) != 1 and not all("enum" in branch or "const" in branch for branch in branches):
                 break
-            nullable = True
+            nullable = nullable or len(branches) < len(flat["anyOf"])
             del flat["anyOf"]
+            if len(branches) != 1:  # values of several types
+                branches = [
+                    {"enum": [value for part in branches for value in part.get("enum", [part.get("const")])]}
+                ]
             flat = {**branches[0], **flat}
-        types = flat.get("type")
-        if isinstance(types, list):
-            others = [one for one in cast("list[str]", types) if one != "null"]
-            nullable = nullable or len(others) < len(cast("list[str]", types))
-            flat["type"] = others[0] if len(others) == 1 else others
         if None in flat.get("enum", ()):
             flat["enum"] = [value for value in flat["enum"] if value is not None]
         if flat.get("default", ...) is None:

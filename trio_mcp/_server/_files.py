@@ -60,7 +60,13 @@ def file_contents(uri: str, data: bytes, kind: str | None, name: str) -> _Conten
     return blob_of(uri, data, kind)
 
 
-async def _read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> types.ReadResourceResult:
+async def read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> types.ReadResourceResult:
+    """Read a file in a thread, and return it as a result.
+
+    Raises:
+        ResourceNotFound: There is none that may be read.
+        RequestError: It is too large.
+    """
     try:
         # A thread that is left behind does no harm: it ends when the file is read.
         contents = await reading.threads.run(read)
@@ -76,7 +82,7 @@ async def _read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> ty
     return types.ReadResourceResult(contents=(contents,))
 
 
-def _described(resource: types.Resource, status: os.stat_result) -> types.Resource:
+def described_file(resource: types.Resource, status: os.stat_result) -> types.Resource:
     """Add a file's size, and when it last changed (ISO 8601)."""
     changed: str | None = None
     try:
@@ -111,12 +117,12 @@ class FileSource(ResourceSource):
         except OSError:
             return
         if stat.S_ISREG(status.st_mode):
-            yield _described(self.resource, status)
+            yield described_file(self.resource, status)
 
     async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult:
         """Read it."""
         del found
-        return await _read_in_thread(reading, lambda: self._read(reading))
+        return await read_in_thread(reading, lambda: self._read(reading))
 
     def _read(self, reading: Reading) -> _Contents:
         data = read_file(self.path, reading.limits.max_file_bytes)
@@ -212,7 +218,7 @@ class DirectorySource(ResourceSource):
 
     async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult:
         """Read a file."""
-        return await _read_in_thread(reading, lambda: self._read(reading, found["path"]))
+        return await read_in_thread(reading, lambda: self._read(reading, found["path"]))
 
     def _read(self, reading: Reading, names: Sequence[str]) -> _Contents:
         data = read_open_file(open_below(self.root, names, hidden=self.hidden), reading.limits.max_file_bytes)
@@ -225,14 +231,14 @@ class DirectorySource(ResourceSource):
             if count == self.limits.max_listed_files:
                 self._warn_once(f"more than Limits.max_listed_files ({count})")
                 return
-            yield _described(self._resource(names), status)
+            yield described_file(self._resource(names), status)
 
     def _resource(self, names: Sequence[str]) -> types.Resource:
         template = self.template
         # Clients show it, perhaps on a terminal; the URI is exact.
         path = printable(os.fsencode("/".join(names)).decode(errors="replace"))
         return types.Resource(
-            uri=self.prefix + "/".join(map(_encoded_name, names)),
+            uri=self.prefix + "/".join(map(encoded_name, names)),
             name=path,
             mime_type=template.mime_type or guess_type(names[-1]),
             annotations=template.annotations,
@@ -244,7 +250,7 @@ class DirectorySource(ResourceSource):
         folders: list[tuple[str, ...]] = [()]
         while folders:
             folder = folders.pop()
-            scanned, entries = self._scan(folder, room)
+            scanned, entries = entries_below(self.root, folder, room, hidden=self.hidden)
             room -= scanned
             inner: list[tuple[str, ...]] = []
             for name, status in entries:
@@ -258,44 +264,56 @@ class DirectorySource(ResourceSource):
                 self._warn_once(f"more than Limits.max_scanned_files ({self.limits.max_scanned_files}) entries")
                 return
 
-    def _scan(self, folder: Sequence[str], room: int) -> tuple[int, list[tuple[str, os.stat_result]]]:
-        """Return how many entries of a folder were looked at, and those that are served.
-
-        Links to files count as files, and links to folders are not followed: they may lead in circles.
-        """
-        scanned = 0
-        found: list[tuple[str, os.stat_result]] = []
-        try:
-            with scan_below(self.root, folder, hidden=self.hidden) as entries:
-                for entry in itertools.islice(entries, room):
-                    scanned += 1
-                    status = self._status((*folder, entry.name), entry) if self._is_seen(entry.name) else None
-                    if status is not None:
-                        found.append((entry.name, status))
-        except OSError:  # removed meanwhile, or not readable
-            pass
-        return scanned, sorted(found, key=lambda one: one[0])
-
-    def _status(self, names: Sequence[str], entry: os.DirEntry[str]) -> os.stat_result | None:
-        try:
-            if not entry.is_symlink():
-                return entry.stat(follow_symlinks=False)
-            descriptor = open_below(self.root, names, hidden=self.hidden)
-        except OSError:
-            return None
-        try:
-            status = os.fstat(descriptor)
-        finally:
-            os.close(descriptor)
-        return status if stat.S_ISREG(status.st_mode) else None
-
     def _warn_once(self, problem: str) -> None:
         if not self._warnings:
             self._warnings.append(problem)
             _log.warning("%s has %s; not all are listed as resources", self.root, problem)
 
 
-def _encoded_name(name: str) -> str:
+def entries_below(
+    root: str, folder: Sequence[str], room: int, *, hidden: bool
+) -> tuple[int, list[tuple[str, os.stat_result]]]:
+    """Return how many entries of a folder were looked at, and those that are served, by name.
+
+    Links to files count as files, and links to folders are not followed: they may lead in circles.
+
+    Args:
+        root: The directory; see `open_below`.
+        folder: The path from there.
+        room: How many entries are looked at.
+        hidden: Whether those are served whose name begins with a dot.
+    """
+    scanned = 0
+    found: list[tuple[str, os.stat_result]] = []
+    try:
+        with scan_below(root, folder, hidden=hidden) as entries:
+            for entry in itertools.islice(entries, room):
+                scanned += 1
+                if is_plain_name(entry.name) and (hidden or not is_hidden(entry.name)):
+                    status = _status(root, (*folder, entry.name), entry, hidden=hidden)
+                    if status is not None:
+                        found.append((entry.name, status))
+    except OSError:  # removed meanwhile, or not readable
+        pass
+    return scanned, sorted(found, key=lambda one: one[0])
+
+
+def _status(root: str, names: Sequence[str], entry: os.DirEntry[str], *, hidden: bool) -> os.stat_result | None:
+    try:
+        if not entry.is_symlink():
+            return entry.stat(follow_symlinks=False)
+        descriptor = open_below(root, names, hidden=hidden)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
+def encoded_name(name: str) -> str:
+    """Return the name of a file as a part of a URI."""
     return "".join(chr(b) if chr(b) in UNRESERVED else f"%{b:02X}" for b in os.fsencode(name))
 
 

@@ -22,17 +22,24 @@ import typing_extensions
 
 from .._errors import RequestError, ToolError
 from .._limits import check_seconds, check_whole
-from .._schema import CallSpec, inspect_callable
+from .._logs import Log
+from .._peer._exchange import report_failure
+from .._schema import CallSpec, inspect_callable, misplaced_field, refuse_uncalled
+from .._schema._members import UnsupportedHint
 from .._trio import sole_error
-from ._asking import is_unusable_answer
-from ._context import Context
-from ._input_required import is_non_final
-from ._threads import Threads
+from ._asking import failed_by_client
+from ._context import Context, exchange_of, holder_of_request, sink_of_request
+from ._input_required import Asking, is_non_final
+from ._permits import Throttle
+from ._threads import LimiterPerRun, Threads
+
+_log: Final = Log("trio_mcp.server")
 
 MethodHandler: TypeAlias = Callable[[Mapping[str, Any], Context[Any]], Awaitable[object]]
 """Serves a method: its parameters as plain JSON in; a wire object, plain JSON, or bytes of JSON out."""
 
 _T = TypeVar("_T")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _NOTHING: Final = object()
 
@@ -86,6 +93,7 @@ class HandlerFunction:
         in_thread: Whether it is called in a thread, because it may block.
         timeout: After how many seconds it is cancelled.
         limiter: Limits how many calls of it run at once; further ones wait.
+        asking: Whether it may ask the client, and what happens to it meanwhile.
     """
 
     function: Callable[..., Any]
@@ -93,32 +101,15 @@ class HandlerFunction:
     injection: Injection
     in_thread: bool
     timeout: float = math.inf
-    limiter: trio.CapacityLimiter | None = None
-
-    @property
-    def may_ask(self) -> bool:
-        """Whether it, or one of its dependencies, is given a context, which can ask the client."""
-        return bool(self.injection.contexts) or any(step.contexts for step in self.injection.steps)
+    limiter: LimiterPerRun | None = None
+    asking: Asking = Asking.PARK
 
     @property
     def is_simple(self) -> bool:
-        """Whether `call_simply` does what `call` does: no limit, no timeout, no dependencies, no thread."""
+        """Whether calling it is all that `call` does: no limit, no timeout, no dependencies, no thread."""
         return (
             self.spec.is_async and self.limiter is None and self.timeout == math.inf and not self.injection.steps
         )
-
-    def call_simply(self, values: dict[str, Any], context: Context[Any]) -> Awaitable[Any]:
-        """Call a function that is simple. What awaiting it raises may be a group: see `error_for_caller`.
-
-        Args:
-            values: Its arguments, as `spec` decoded them. Taken over.
-            context: The request.
-        """
-        for name in self.injection.contexts:
-            values[name] = context
-        args, kwargs = self.spec.arrange(values)
-        awaitable: Awaitable[Any] = self.function(*args, **kwargs)
-        return awaitable
 
     async def call(
         self,
@@ -145,7 +136,9 @@ class HandlerFunction:
         """
         error: Exception
         try:
-            async with self.limiter or contextlib.nullcontext():
+            if self.limiter is None and self.timeout == math.inf:
+                return await self._call(values, context, threads, finish)
+            async with contextlib.nullcontext() if self.limiter is None else self.limiter.get():
                 with trio.move_on_after(self.timeout):
                     return await self._call(values, context, threads, finish)
             raise Overdue(f"took longer than {self.timeout:g} s")  # only the deadline cancels that scope
@@ -197,7 +190,24 @@ def error_for_caller(group: BaseExceptionGroup[BaseException]) -> Exception | No
     error = sole_error(group)
     if isinstance(error, BaseExceptionGroup):
         return error_for_caller(cast("BaseExceptionGroup[BaseException]", error))
-    return error if isinstance(error, (RequestError, ToolError)) or is_unusable_answer(error) else None
+    return error if isinstance(error, (RequestError, ToolError)) or failed_by_client(error) else None
+
+
+def log_failure(what: str, error: BaseException, context: Context[Any]) -> None:
+    """Log what a prompt or a resource has raised, which clients must not see, and report it to a test.
+
+    Args:
+        what: Which one, and what was done with it.
+        error: What it has raised.
+        context: The request.
+    """
+    if isinstance(error, ToolError):
+        error.add_note(
+            "ToolError is for tools: a prompt raises RequestError(-32602, text), "
+            "a resource ResourceNotFound(text)"
+        )
+    _log.exception("%s failed", what)
+    report_failure(*sink_of_request(context), error)
 
 
 def is_several(returned: object) -> TypeGuard[Iterable[Any]]:
@@ -211,10 +221,12 @@ class RunOptions(TypedDict, total=False):
     Attributes:
         thread: Whether a plain ``def`` is called in a thread. Default: yes.
         timeout: After how many seconds a call is cancelled; `None`, the default, for never.
+        resume: What happens to it in the modern era while its client answers a question.
     """
 
     thread: bool
     timeout: float | None
+    resume: Literal["park", "replay", "never"]
 
 
 def read_handler(
@@ -223,6 +235,8 @@ def read_handler(
     *,
     limit: int | None = None,
     unstructured: Callable[[Any], bool] = anything,
+    may_yield: bool = False,
+    is_timed: bool = True,
 ) -> HandlerFunction:
     """Read a function whose parameters are its arguments, except for those that are provided.
 
@@ -231,14 +245,18 @@ def read_handler(
         options: How it is run.
         limit: How many calls run at once; `None` for any number.
         unstructured: Whether results with this annotation have no schema; by default none has.
+        may_yield: Whether it may be a generator.
+        is_timed: Whether the timeout is for the function itself, and not for something around it.
 
     Raises:
-        TypeError: A parameter or the result has no form in JSON, or a dependency is not sound.
+        TypeError: It is no function that can be meant; a parameter or the result has no form in JSON; or a
+            dependency is not sound.
         ValueError: The timeout or the limit is out of bounds.
     """
-    refuse_misplaced(function)
+    refuse_mistakes(function)
+    refuse_generator(function, may_yield=may_yield)
     spec = inspect_callable(function, injected=is_provided, unstructured=unstructured, aside=is_non_final)
-    return _handler(function, spec, options, limit)
+    return _handler(function, spec, options, limit, is_timed=is_timed)
 
 
 def read_given(
@@ -250,6 +268,7 @@ def read_given(
     optional: tuple[str, ...] = (),
     limit: int | None = None,
     unstructured: Callable[[Any], bool] = anything,
+    may_yield: bool = False,
 ) -> HandlerFunction:
     """Read a function that is given its arguments as they are, not converted by its hints.
 
@@ -265,12 +284,14 @@ def read_given(
         optional: The names of further parameters that it may have.
         limit: As for `read_handler`.
         unstructured: As for `read_handler`.
+        may_yield: As for `read_handler`.
 
     Raises:
         TypeError: It has no such parameter, or one that is never filled, or a dependency is not sound.
         ValueError: As for `read_handler`.
     """
-    refuse_misplaced(function)
+    refuse_mistakes(function)
+    refuse_generator(function, may_yield=may_yield)
     every = inspect_callable(function, injected=anything, unstructured=unstructured, aside=is_non_final)
     provided = {name: hint for name, hint in every.injected.items() if is_provided(hint)}
     own = [found for found in own_parameters(function, provided) if found.name not in optional]
@@ -292,21 +313,73 @@ def read_given(
 
 
 def _handler(
-    function: Callable[..., Any], spec: CallSpec, options: RunOptions, limit: int | None
+    function: Callable[..., Any],
+    spec: CallSpec,
+    options: RunOptions,
+    limit: int | None,
+    *,
+    is_timed: bool = True,
 ) -> HandlerFunction:
-    timeout = options.get("timeout")
+    timeout = options.get("timeout") if is_timed else None
     if timeout is not None:
         check_seconds("timeout", timeout, may_be_zero=False)
     if limit is not None:
         check_whole("limit", limit)
+    injection = Injection.read(function, spec.injected)
+    has_context = bool(injection.contexts) or any(step.contexts for step in injection.steps)
     return HandlerFunction(
         function=function,
         spec=spec,
-        injection=Injection.read(function, spec.injected),
+        injection=injection,
         in_thread=options.get("thread", True),
         timeout=math.inf if timeout is None else timeout,
-        limiter=None if limit is None else trio.CapacityLimiter(limit),
+        limiter=None if limit is None else LimiterPerRun(limit),
+        asking=Asking(options.get("resume", "park")) if has_context else Asking.NEVER,
     )
+
+
+# How functions are registered.
+
+
+def decorator(add: Callable[[Callable[..., Any]], object]) -> Callable[[_Function], _Function]:
+    """Return a decorator that registers a function and leaves it as it is."""
+
+    def register(function: _Function) -> _Function:
+        refuse_uncallable(function)
+        add(function)
+        return function
+
+    return register
+
+
+def registering(server: object, what: str, given: Any, add: Callable[[Callable[..., Any]], object]) -> Any:
+    """Register what a decorator was given; without anything, return what registers a function.
+
+    Args:
+        server: The server.
+        what: The name of the decorator.
+        given: What stands after the ``@``, or in its parentheses.
+        add: Registers a function.
+
+    Raises:
+        TypeError: It was given something else, or is that of the class.
+    """
+    if callable(server):  # the function, given to the class
+        raise TypeError(f"@Server.{what} belongs to no server: write server = Server(...), @server.{what}")
+    if isinstance(given, str):
+        raise TypeError(f"@server.{what}({given!r:.60}) gives no function; write @server.{what}(name=...)")
+    return decorator(add) if given is None else decorator(add)(given)
+
+
+def refuse_bare(what: str, given: object, example: str) -> None:
+    """Refuse what is no string as the first argument of a decorator, which needs one.
+
+    Raises:
+        TypeError: It is something else: the function itself, if the parentheses were forgotten.
+    """
+    if not isinstance(given, str):
+        found = "a function" if callable(given) else f"{given!r:.60}"
+        raise TypeError(f"@server.{what} needs more than {found}: write @server.{what}({example})")
 
 
 # Parameters that are provided, and the plan for filling them.
@@ -325,8 +398,25 @@ def is_context(hint: Any) -> bool:
 
 
 def is_provided(hint: Any) -> bool:
-    """Whether a parameter with this hint is filled by the server, not by the client."""
-    return is_context(hint) or _marker(hint) is not None
+    """Whether a parameter with this hint is filled by the server, not by the client.
+
+    Raises:
+        UnsupportedHint: It is none, and is meant to be: the error says what to write.
+    """
+    if is_context(hint) or _marker(hint) is not None:
+        return True
+    cls = typing.get_origin(hint) or hint
+    name = getattr(cls, "__name__", None)
+    if name in {"Client", "NotificationContext"} and cls.__module__.partition(".")[0] == "trio_mcp":
+        raise UnsupportedHint(f"no parameter is a {name}; write ctx: Context, which reaches the client")
+    if typing.get_origin(hint) is typing.Annotated:
+        for item in typing.get_args(hint)[1:]:
+            refuse_uncalled(item)
+        function = next(filter(inspect.isfunction, typing.get_args(hint)[1:]), None)
+        if function is not None:
+            wanted = "Depends(...)" if function.__name__ == "<lambda>" else f"Depends({function.__name__})"
+            raise UnsupportedHint(f"a function inside Annotated fills no parameter; write {wanted} there")
+    return False
 
 
 def _marker(hint: Any) -> Depends | None:
@@ -340,18 +430,73 @@ def _marker(hint: Any) -> Depends | None:
     return None
 
 
-def refuse_misplaced(function: Callable[..., Any]) -> None:
-    """Refuse dependencies in a place where they have no effect.
+def refuse_generator(function: Callable[..., Any], *, may_yield: bool) -> None:
+    """Refuse a function that yields its result, where nobody would take it.
+
+    Args:
+        function: The function.
+        may_yield: Whether several values may be yielded by a plain one.
 
     Raises:
-        TypeError: A parameter has one for its default.
+        TypeError: It is such a function.
     """
-    for name, parameter in inspect.signature(function).parameters.items():
-        if isinstance(parameter.default, Depends):
+    plain = _without_partials(function)
+    if inspect.isasyncgenfunction(plain) or (inspect.isgeneratorfunction(plain) and not may_yield):
+        kind = "an async generator" if inspect.isasyncgenfunction(plain) else "a generator"
+        raise TypeError(
+            f"{name_of(function)}() is {kind}: return the whole result, and report steps by Context.progress()"
+        )
+
+
+def refuse_mistakes(function: Callable[..., Any]) -> None:
+    """Refuse what can be registered, and is not meant: the error says what to write instead.
+
+    Raises:
+        TypeError: It is no function; its first parameter is an object that no client can give; a context is not
+            annotated; or a default is what belongs inside `Annotated`.
+    """
+    refuse_uncallable(function)
+    name, plain = name_of(function), _without_partials(function)
+    for position, (parameter, found) in enumerate(_parameters(function).items()):
+        is_bare = found.annotation is found.empty
+        if position == 0 and (parameter == "self" or (parameter == "cls" and is_bare)):
+            path = getattr(plain, "__qualname__", name).rpartition("<locals>.")[2]
+            owner = path.rpartition(".")[0] or "Class"
+            wanted = f"{owner}(...).{name}" if parameter == "self" else f"{owner}.{name}, a classmethod"
+            raise TypeError(f"{name}(): no client can give {parameter!r}; register the bound method, {wanted}")
+        if parameter in {"ctx", "context"} and is_bare:
             raise TypeError(
-                f"{name_of(function)}(): parameter {name!r} has Depends(...) as its default; "
-                "write it inside Annotated"
+                f"{name}(): parameter {parameter!r} needs an annotation; write {parameter}: Context, "
+                f"or {parameter}: Any if clients are to give it"
             )
+        if isinstance(found.default, Depends):
+            raise TypeError(
+                f"{name}(): parameter {parameter!r} has Depends(...) as its default; write it inside Annotated"
+            )
+        annotation = "..." if is_bare else inspect.formatannotation(found.annotation).strip("'")
+        mistake = misplaced_field(parameter, annotation, found.default)
+        if mistake is not None:
+            raise TypeError(f"{name}(): parameter {parameter!r}: {mistake}")
+
+
+def refuse_uncallable(function: object) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        TypeError: It is no function; or a classmethod before its class is there.
+    """
+    if isinstance(function, classmethod):
+        name = name_of(function)
+        raise TypeError(f"{name}() is a classmethod, which cannot be called yet: register it after its class")
+    if not callable(function):
+        raise TypeError(f"what is registered is a function, not {function!r:.60}")
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except ValueError:  # of some written in C; who reads it says so
+        return {}
 
 
 def own_parameters(function: Callable[..., Any], provided: Mapping[str, Any]) -> list[inspect.Parameter]:
@@ -489,7 +634,7 @@ class _Graph:
         return len(self.steps) - 1
 
     def _read_step(self, marker: Depends, name: str) -> None:
-        refuse_misplaced(marker.function)
+        refuse_mistakes(marker.function)
         spec = inspect_callable(marker.function, injected=anything, unstructured=anything)
         provided = {parameter: hint for parameter, hint in spec.injected.items() if is_provided(hint)}
         for found in own_parameters(marker.function, provided):
@@ -508,9 +653,7 @@ class _Graph:
 def _kind_of(marker: Depends, *, is_async: bool) -> tuple[_Kind, Callable[..., Any]]:
     """Return how a dependency's value is got, and the function that is called for it."""
     function = marker.function
-    plain: Any = function
-    while isinstance(plain, functools.partial):
-        plain = cast("Any", plain.func)
+    plain = _without_partials(function)
     annotated = plain if inspect.isroutine(plain) else type(plain).__call__
     if inspect.isasyncgenfunction(annotated):
         return "async manager", contextlib.asynccontextmanager(
@@ -533,7 +676,22 @@ def _kind_of(marker: Depends, *, is_async: bool) -> tuple[_Kind, Callable[..., A
 
 def name_of(function: Any) -> str:
     """Return the name of a function, for messages."""
-    while isinstance(function, functools.partial):
-        function = cast("Any", function.func)
+    function = _without_partials(function)
     name: str = getattr(function, "__name__", type(function).__name__)
     return name
+
+
+def _without_partials(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = cast("Any", function.func)
+    return function
+
+
+def pass_throttle(throttle: Throttle | None, context: Context[Any]) -> None:
+    """Count a request as a use of something, if its clients may not use that as often as they like.
+
+    Raises:
+        RequestError: Its client has used it too often.
+    """
+    if throttle is not None:
+        throttle.pass_by(holder_of_request(context)[0], exchange_of(context))

@@ -25,7 +25,7 @@ from .._codec._jsonrpc import from_wire, to_wire
 from .._core._account import Account, Loan, Overdrawn, lend_all
 from .._core._lifecycle import CORE_RESULT_TYPES, Agreement
 from .._core._sealing import StateRefused
-from .._errors import SERVER_BUSY, RequestError
+from .._errors import INVALID_PARAMS, SERVER_BUSY, RequestError
 from .._limits import Limits
 from .._peer._exchange import Exchange
 from .._trio import open_hidden_nursery
@@ -37,22 +37,27 @@ USED_BYTES: Final = 512
 
 
 class Asking(enum.Enum):
-    """Whether a handler may ask its client, and what happens to it in the modern era until the answer comes."""
+    """Whether a handler may ask its client, and what happens to it in the modern era until the answer comes.
 
-    NEVER = "it gets nothing to ask with"
-    PARK = "it waits"
-    REPLAY = "it is run again"
+    The values are those of the option `resume`. A handler that is given no context never asks, either.
+    """
+
+    NEVER = "never"
+    PARK = "park"
+    REPLAY = "replay"
 
 
 if TYPE_CHECKING:
     Question: TypeAlias = (
         types.InputRequest
-        | types.ElicitRequestFormParams
-        | types.ElicitRequestURLParams
+        | types.ElicitRequestParams
         | types.CreateMessageRequestParams
         | types.ListRootsRequestParams
     )
     """A question to the client, or just its parameters, which show what is asked."""
+else:  # text, which is evaluated by few servers, for few load these
+    _PARAMS = "types.ElicitRequestParams | types.CreateMessageRequestParams | types.ListRootsRequestParams"
+    Question = f"types.InputRequest | {_PARAMS}"
 
 
 # What a handler may return instead of its own result.
@@ -130,6 +135,21 @@ def input_types() -> Mapping[str, tuple[Any, Any]]:
         "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResult),
         "roots/list": (types.ListRootsRequest, types.ListRootsResult),
     }
+
+
+def check_answers(answers: Mapping[str, types.InputResponse], asked: Mapping[str, str]) -> None:
+    """Check that answers are of the kinds that were asked for.
+
+    Args:
+        answers: The answers, by key; those to nothing that was asked are not looked at.
+        asked: The method of each question, by its key.
+
+    Raises:
+        RequestError: One is not.
+    """
+    for key, method in asked.items():
+        if key in answers and not isinstance(answers[key], input_types()[method][1]):
+            raise RequestError(INVALID_PARAMS, f"invalid params: inputResponses.{key} does not answer {method}")
 
 
 def input_request(question: Question) -> types.InputRequest:

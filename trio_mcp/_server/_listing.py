@@ -16,14 +16,14 @@ from typing import Any, Final, Generic, TypedDict, TypeVar, final, get_args
 import attrs
 
 from .._channel import Origin
-from .._codec._json import InvalidData, is_object
+from .._codec._json import InvalidData, encode, is_object
 from .._codec._jsonrpc import Encoded, from_wire
 from .._core._sealing import BadCursor, CursorSeal, Position
 from .._errors import INVALID_PARAMS, RequestError
 from .._limits import check_seconds, check_whole
 from .._revisions import Revision
 from ..types import CacheScope, Icon, PaginatedRequestParams
-from ._permits import Permit, Scopes
+from ._permits import Permit, Scopes, Throttle
 
 _T = TypeVar("_T")
 
@@ -37,6 +37,7 @@ class Description(TypedDict, total=False):
     icons: Sequence[Icon] | None
     meta: Mapping[str, object] | None
     scopes: Scopes | None
+    rate: str | None
 
 
 class Described(TypedDict):
@@ -56,8 +57,15 @@ def described(options: Description, name: str, description: str | None = None) -
         options: What was given.
         name: The default of the name.
         description: The default of the description.
+
+    Raises:
+        TypeError: `meta` has what is not plain JSON.
+        ValueError: There is no name, or a number in `meta` is not finite.
     """
     given_name, given_description = options.get("name"), options.get("description")
+    if given_name is None and name == "<lambda>":
+        raise ValueError("a lambda has no name: give it one, as in server.tool(name=...)(lambda: ...)")
+    encode({"meta": dict(options.get("meta") or {})})  # otherwise no list with it could be sent
     return Described(
         name=name if given_name is None else given_name,
         title=options.get("title"),
@@ -82,6 +90,7 @@ class Entry(Generic[_T]):
         item: The item.
         enabled: Whether clients see it.
         permit: Who may use it; `None` for everybody.
+        throttle: How often each client may use it; `None` for as often as it likes.
     """
 
     serial: int
@@ -89,6 +98,7 @@ class Entry(Generic[_T]):
     item: _T
     enabled: bool = True
     permit: Permit | None = None
+    throttle: Throttle | None = None
 
 
 @final
@@ -104,21 +114,22 @@ class Registry(Generic[_T]):
         on_change: Called after each change of what clients see.
         changes: How many such changes there were.
         is_guarded: Whether there is, or was, anything that not everybody may use.
+        is_checked: Whether there is, or was, anything that not everybody may use, or not as often as they like.
+        was_used: Whether an item was ever registered: then the capability is declared.
+        shown: The items that clients see, by key. Do not change it.
     """
 
     def __init__(self, noun: str, *, named: str = "called", key: Callable[[str], str] = str) -> None:
         self.on_change: Callable[[], None] = _nothing
         self.changes = 0
         self.is_guarded = False
+        self.is_checked = False
         self._what = f"{noun} {named}"
         self._key = key
         self._entries: dict[str, Entry[_T]] = {}
         self._last_serial = 0
-
-    @property
-    def was_used(self) -> bool:
-        """Whether an item was ever registered: then the capability is declared."""
-        return self._last_serial > 0
+        self.was_used = False
+        self.shown: dict[str, _T] = {}
 
     @property
     def visible(self) -> list[Entry[_T]]:
@@ -127,30 +138,43 @@ class Registry(Generic[_T]):
 
     def visible_to(self, origin: Origin | None) -> list[Entry[_T]]:
         """What whoever has sent a message may use, in the order of registration."""
-        return [entry for entry in self.visible if entry.permit is None or entry.permit.allows(origin)]
+        return [entry for entry in self.visible if entry.permit is None or entry.permit.shows(origin)]
 
-    def permit(self, name: object) -> Permit | None:
-        """Return who may use what clients see under a name; `None` for everybody, and for nothing."""
+    def permit(self, name: object, params: Mapping[str, Any] | None = None) -> Permit | None:
+        """Return who may use what clients see under a name, by a request with these parameters, or by any.
+
+        `None` is for everybody, and for nothing.
+        """
         entry = self.find(name) if isinstance(name, str) else None
-        return None if entry is None or not entry.enabled else entry.permit
+        return None if entry is None or not entry.enabled or entry.permit is None else entry.permit.of(params)
 
-    def add(self, name: str, item: _T, permit: Permit | None = None) -> None:
+    def throttle(self, name: object) -> Throttle | None:
+        """Return how often each client may use what clients see under a name; `None` for any number."""
+        entry = self.find(name) if isinstance(name, str) else None
+        return None if entry is None or not entry.enabled else entry.throttle
+
+    def add(self, name: str, item: _T, permit: Permit | None = None, throttle: Throttle | None = None) -> None:
         """Register an item, enabled.
 
         Args:
             name: Its name.
             item: The item.
             permit: Who may use it; `None` for everybody.
+            throttle: How often each client may use it; `None` for as often as it likes.
 
         Raises:
             ValueError: The name is taken.
         """
         key = self._key(name)
         if key in self._entries:
-            raise ValueError(f"there is a {self._what} {name!r} already")
+            problem = f"there is a {self._what} {name!r} already: each is registered once, by a name of its own"
+            raise ValueError(f"{problem}; remove_{self._what.partition(' ')[0]} takes it away")
         self._last_serial += 1
-        self._entries[key] = Entry(self._last_serial, name, item, permit=permit)
+        self.was_used = True
+        self.shown[key] = item
+        self._entries[key] = Entry(self._last_serial, name, item, permit=permit, throttle=throttle)
         self.is_guarded = self.is_guarded or permit is not None
+        self.is_checked = self.is_checked or permit is not None or throttle is not None
         self._changed()
 
     def __iter__(self) -> Iterator[Entry[_T]]:
@@ -161,11 +185,6 @@ class Registry(Generic[_T]):
         """Return the entry of a name, also if it is hidden."""
         return self._entries.get(self._key(name))
 
-    def get(self, name: str) -> _T | None:
-        """Return the item that clients see under a name."""
-        entry = self._entries.get(self._key(name))
-        return entry.item if entry is not None and entry.enabled else None
-
     def remove(self, name: str) -> None:
         """Remove an item; its name is free again.
 
@@ -173,7 +192,9 @@ class Registry(Generic[_T]):
             LookupError: No item has this name.
         """
         was_enabled = self._entry(name).enabled
-        del self._entries[self._key(name)]
+        key = self._key(name)
+        del self._entries[key]
+        self.shown.pop(key, None)
         if was_enabled:
             self._changed()
 
@@ -186,6 +207,10 @@ class Registry(Generic[_T]):
         entry = self._entry(name)
         if entry.enabled != enabled:
             entry.enabled = enabled
+            if enabled:
+                self.shown[self._key(name)] = entry.item
+            else:
+                del self.shown[self._key(name)]
             self._changed()
 
     def _changed(self) -> None:
@@ -193,10 +218,54 @@ class Registry(Generic[_T]):
         self.on_change()
 
     def _entry(self, name: str) -> Entry[_T]:
-        entry = self.find(name)
+        given: Any = name
+        entry = self.find(name) if isinstance(given, str) else None
         if entry is None:
             raise LookupError(f"there is no {self._what} {name!r}")
         return entry
+
+
+MAX_SHOWN_NAME: Final = 128
+"""Characters of an unknown name that an error repeats."""
+
+
+class NamedRegistry(Generic[_T]):
+    """What a server offers of one kind that clients ask for by its name.
+
+    Args:
+        noun: The kind, for errors.
+
+    Attributes:
+        entries: What was registered, in that order.
+    """
+
+    def __init__(self, noun: str) -> None:
+        self.entries: Final = Registry[_T](noun)
+        self._noun = noun
+
+    def get(self, name: str) -> _T:
+        """Return what clients see under a name.
+
+        Raises:
+            RequestError: Nothing has this name.
+        """
+        registered = self.entries.shown.get(name)
+        if registered is None:
+            raise self._unknown(name)
+        return registered
+
+    def check_permit(self, name: object, origin: Origin | None, params: Mapping[str, Any] | None = None) -> None:
+        """Check that whoever has sent a request may use what has a name, if there is something.
+
+        Raises:
+            RequestError: Not so.
+        """
+        permit = self.entries.permit(name, params)
+        if permit is not None and not permit.allows(origin):
+            raise permit.refusal(self._unknown(str(name)), origin)
+
+    def _unknown(self, name: str) -> RequestError:
+        return RequestError(INVALID_PARAMS, f"Unknown {self._noun}: {name[:MAX_SHOWN_NAME]}")
 
 
 _NOTHING: Final[dict[str, Any]] = {}
@@ -302,7 +371,8 @@ def _hints_by_method(given: CacheHint | Mapping[str, CacheHint] | None) -> Mappi
 
 KEY_BYTES: Final = 32
 
-_FIRST_PAGE: Final = frozenset({"_meta"})
+FIRST_PAGE: Final = frozenset({"_meta"})
+"""The parameters that a request for the first page of a list may have."""
 
 
 class PageMembers(TypedDict):
@@ -353,10 +423,20 @@ class Listing:
         if page_size is not None:
             check_whole("page_size", page_size)
         self._page_size = page_size
+        self._has_own_key = cursor_key is None
         self._seal = CursorSeal(secrets.token_bytes(KEY_BYTES) if cursor_key is None else cursor_key)
         self._origin = secrets.token_hex(4)
         self._kept: dict[tuple[str, Revision], Kept] = {}
         self._hints = _hints_by_method(cache)
+
+    def join(self, key: bytes) -> None:
+        """Be one of several processes that understand each other's cursors.
+
+        Args:
+            key: Seals them, unless the server's author has given a key.
+        """
+        if self._has_own_key:
+            self._seal = CursorSeal(key)
 
     def hint_for(self, method: str) -> CacheHint:
         """Return how long clients may keep the results of a method, and for whom."""
@@ -388,9 +468,7 @@ class Listing:
         if last is not None:
             next_cursor = self._seal.seal(method, Position(self._origin, last.serial, last.name))
         return [entry.item for entry in page], PageMembers(
-            next_cursor=next_cursor,
-            ttl_ms=hint.ttl_ms,
-            cache_scope="private" if is_own else hint.scope,
+            next_cursor=next_cursor, ttl_ms=hint.ttl_ms, cache_scope="private" if is_own else hint.scope
         )
 
     def kept(
@@ -413,7 +491,7 @@ class Listing:
         Raises:
             RequestError: As `page`.
         """
-        if not are_plain(params, _FIRST_PAGE):
+        if not are_plain(params, FIRST_PAGE):
             return list_page()
         kept = self._kept.get((method, revision))
         if kept is None or kept.changes != changes:

@@ -151,10 +151,7 @@ async def block_of_media(media: Media, threads: Threads, max_bytes: int) -> type
         return types.EmbeddedResource(resource=contents, annotations=media.annotations, meta=media.meta)
     kind = types.ImageContent if isinstance(media, Image) else types.AudioContent
     return kind(
-        data=_base64(data),
-        mime_type=_type_of(media, data),
-        annotations=media.annotations,
-        meta=media.meta,
+        data=_base64(data), mime_type=_type_of(media, data), annotations=media.annotations, meta=media.meta
     )
 
 

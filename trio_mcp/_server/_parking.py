@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import secrets
-import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeAlias, final
 
 import attrs
@@ -23,21 +24,22 @@ from typing_extensions import TypeVar
 
 from .. import types
 from .._absent import ABSENT
+from .._audit import ACCESS, Records
 from .._channel import Origin
 from .._codec import _json
 from .._codec._json import cost_of
 from .._codec._jsonrpc import Request, to_wire
 from .._core._account import Account, Loan, Overdrawn, Pool, lend_all
-from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer, StateRefused, binding_of
-from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocolError, RequestError
+from .._errors import INTERNAL_ERROR, SERVER_BUSY, LocalProtocolError, RequestError
 from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
-from .._trio import Contained, LightParkingLot, propagating
-from ._context import Context, KeptNotifications, weight_of_headers
-from ._input_required import InputRequired, UsedStates, input_request, input_types
-from ._lifetimes import Background, Shutdown, open_background
+from .._trio import Contained, LightParkingLot, propagating, wall_time
+from ._access import PARKED, RequestActivity, Watched, activity_of
+from ._context import Context, KeptNotifications, exchange_of
+from ._input_required import Asking, InputRequired, UsedStates, check_answers, input_request, input_types
+from ._lifetimes import Background, EndedBeforeStart, Lifetime, MemoryReturn, Shutdown, open_background
 from ._threads import ends_with_its_thread, leaves_its_place
 
 _log: Final = Log("trio_mcp.server")
@@ -51,6 +53,15 @@ _REPLAY: Final = b"R"
 _RETURNED: Final = b"H"
 
 TOKEN_BYTES: Final = 16
+
+_TAG: Final = re.compile(r"w[0-9]{1,9}\.", re.ASCII)
+
+
+def tag_of(name: str) -> str:
+    """Return the tag of the process, of several, that a state or the id of a session names; empty without one."""
+    found = _TAG.match(name)
+    return "" if found is None else found[0]
+
 
 PARKED_BYTES: Final = 16 * 1024
 """What a parked handler takes in memory beside parameters and questions: its task, its scopes, its context."""
@@ -125,15 +136,37 @@ class _Question:
         return self.answer
 
 
-def _too_late(method: str) -> LocalProtocolError:
+def too_late(method: str) -> LocalProtocolError:
     return LocalProtocolError(f"{method} cannot be asked: the request has ended already")
 
 
 @final
+class _AskedTooLate:
+    """Asks nobody: the handler has ended."""
+
+    @ends_with_its_thread
+    async def ask(
+        self, method: str, params: object, *, on_progress: OnProgress | None = None
+    ) -> Mapping[str, Any]:
+        """Refuse to ask; see `InputRequester.ask`."""
+        del params, on_progress
+        await trio.lowlevel.checkpoint()
+        raise too_late(method)
+
+
+_ASKED_TOO_LATE: Final = _AskedTooLate()
+
+
+@final
 @attrs.frozen
-class _Outcome:
+class Outcome:
+    """What a handler has returned, or raised."""
+
     value: object = None
     error: BaseException | None = None
+
+
+OnEnd: TypeAlias = Callable[[Outcome | None], Awaitable[None]]
 
 
 @final
@@ -150,23 +183,28 @@ class HandlerRun:
         binding: What a request must match to serve it.
         recorded: The answers of earlier runs of the same handler, by key; `None` if it is parked instead.
         token: Its key in the table while it is parked.
+        scope: Cancels the handler.
+        begin: Makes it a task, if it can become one; see `_tasks`.
     """
 
     _parking: Parking
     _handler: BoundHandler
-    _context: Context[Any]
+    context: Context[Any]
     _params: Mapping[str, Any]
     holder: str
     _binding: bytes
     _recorded: dict[str, Any] | None
     token: bytes | None = attrs.field(init=False, default=None)
-    _serving: Mapping[str, Any] = attrs.field(init=False, factory=dict[str, Any])  # of the latest request
+    begin: Callable[[], Awaitable[None]] | None = attrs.field(init=False, default=None)
+    _serving: Mapping[str, Any] = attrs.field(init=False)  # the parameters of the latest request; set by `serve`
     _loans: tuple[Loan, Loan] | None = attrs.field(init=False, default=None)  # its place, and its bytes
     _parked_weight: int = attrs.field(init=False, default=0)
-    _scope: trio.CancelScope = attrs.field(init=False, factory=trio.CancelScope)
+    scope: trio.CancelScope = attrs.field(init=False, factory=trio.CancelScope)
     _questions: dict[str, _Question] = attrs.field(init=False, factory=dict[str, _Question])
-    _asked: Counter[str] = attrs.field(init=False, factory=Counter[str])
-    _outcome: _Outcome | None = attrs.field(init=False, default=None)
+    _asked: Counter[str] | None = attrs.field(init=False, default=None)  # made with the first question
+    _outcome: Outcome | None = attrs.field(init=False, default=None)
+    _answer: object = attrs.field(init=False, default=None)  # to its request, if it goes on without one
+    _end: OnEnd | None = attrs.field(init=False, default=None)
     _has_news: LightParkingLot = attrs.field(init=False, factory=LightParkingLot)  # a question, or an outcome
     _resumed: LightParkingLot = attrs.field(init=False, factory=LightParkingLot)
     _finished: trio.Event = attrs.field(init=False, factory=trio.Event)
@@ -175,39 +213,44 @@ class HandlerRun:
 
     async def run(self) -> None:
         """Run the handler; stay until a request has taken the outcome, or none will."""
-        outcome: _Outcome | None = None
+        outcome: Outcome | None = None
         try:
-            with Contained(self._note_failure, self._scope) as block:
+            with Contained(self._note_failure, self.scope) as block:
                 outcome = await self._call_handler()
-                if block.is_clean:
+                if block.is_clean and self._end is None:
                     self._outcome = outcome
                     self._has_news.unpark_all()
                     while self.token is not None:
                         await self._resumed.park()
             self._outcome = self._outcome or outcome
         finally:
+            if self._end is not None:
+                with trio.move_on_after(self._parking.limits.goodbye_timeout, shield=True):
+                    await self._end(self._outcome or outcome)
             self._parking.discard(self)
+            # The context refers to the request, and that to what is lent for it, until nothing refers to them.
+            self.context._end_asking(_ASKED_TOO_LATE)  # noqa: SLF001 - not for users
             self._finished.set()
             self._has_news.unpark_all()
             # Those of the handler's own tasks were cancelled with it; another task may have asked for it.
             for question in self._questions.values():
                 if question.is_open:
-                    question.settle(None, _too_late(question.request.method))
+                    question.settle(None, too_late(question.request.method))
 
-    async def _call_handler(self) -> _Outcome:
+    async def _call_handler(self) -> Outcome:
         try:
-            return _Outcome(await self._handler(self._context))
+            return Outcome(await self._handler(self.context))
         except BaseException as error:  # noqa: ASYNC103
             if propagating(error) is not None:
                 raise
-            return _Outcome(error=error)  # noqa: ASYNC104  # raised again in the task of the request that serves it
+            return Outcome(error=error)  # noqa: ASYNC104  # raised again in the task of the request that serves it
 
     def _note_failure(self, error: BaseException) -> None:
         """The handler has left a nursery or scope open, or failed while it was being cancelled."""
-        if self._scope.cancel_called:
+        if self.scope.cancel_called:
             _log.error("a handler failed while it was being cancelled", exc_info=error)
         else:
-            self._outcome = _Outcome(error=error)
+            self._outcome = Outcome(error=error)
 
     @ends_with_its_thread
     async def ask(
@@ -220,10 +263,11 @@ class HandlerRun:
             LocalProtocolError: The handler was cancelled, and is cleaning up in a shielded scope.
         """
         del on_progress  # a question that is part of a result has none
-        if self._scope.cancel_called:
+        exchange_of(self.context).check_thread()
+        if self.is_ending:
             await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
             # It is shielded. No request serves it any more, so nothing could carry the question.
-            raise _too_late(method)
+            raise too_late(method)
         request = input_types()[method][0](params=params)
         key = self._key(request)
         if self._recorded is not None and key in self._recorded:
@@ -243,20 +287,25 @@ class HandlerRun:
 
     def _key(self, request: types.InputRequest) -> str:
         """Return the question's key. A handler that is run again and asks the same gets the same keys."""
+        if self._asked is None:
+            self._asked = Counter()
         if self._recorded is None:
             self._asked[""] += 1
             return str(self._asked[""])
-        written = _json.encode(to_wire(request, self._context.revision))
+        written = _json.encode(to_wire(request, self.context.revision))
         digest = hashlib.sha256(written).hexdigest()[:16]
         self._asked[digest] += 1
         return f"{digest}-{self._asked[digest]}"
 
     # The task of the request that serves it.
 
-    async def serve(self, exchange: Exchange, agreement: Agreement) -> object:
+    async def serve(self, asked: Context[Any]) -> object:
         """Wait until the handler has ended or has asked.
 
         Cancelled, it cancels the handler and waits for its cleanup.
+
+        Args:
+            asked: The context of the request that serves it.
 
         Returns:
             The handler's result, or an `InputRequiredResult`.
@@ -264,14 +313,15 @@ class HandlerRun:
         Raises:
             Exception: The handler raised it.
         """
+        exchange = exchange_of(asked)
         self._serving = exchange.request.params or {}
-        kept = self._context.serve_by(exchange, agreement)
-        self._scope.deadline = exchange.deadline
+        kept = self.context._serve_by(asked)  # noqa: SLF001 - not for users
+        self.scope.deadline = exchange.deadline
         exchange.cancel_parked = self.cancel
         try:
             if kept is not None:
                 await kept.send_all(exchange)
-            while self._outcome is None:
+            while self._outcome is None and self._end is None:
                 if self._finished.is_set():
                     raise RequestError(INTERNAL_ERROR, "the handler was cancelled")
                 if not self._has_asked:
@@ -279,19 +329,62 @@ class HandlerRun:
                 elif (result := await self._suspend()) is not None:
                     return result
         except BaseException:
-            self._scope.cancel(reason="the request that it served has ended")
+            self.scope.cancel(reason="the request that it served has ended")
             with trio.CancelScope(shield=True):
                 await self._finished.wait()
             raise
-        if self._outcome.error is not None:
-            raise self._outcome.error
-        return self._outcome.value
+        if self._outcome is None or self._end is not None:
+            # It is cancelled all the same if this answer is never written: its client does not know it then.
+            return self._answer
+        exchange.cancel_parked = None
+        outcome, self._outcome = self._outcome, Outcome()
+        if outcome.error is not None:
+            try:
+                raise outcome.error
+            finally:
+                del outcome  # its traceback holds this frame
+        return outcome.value
+
+    # Going on without a request, as a task does (`_tasks`).
+
+    async def wait_served(self) -> None:
+        """Wait until a request serves it, in the handler's task.
+
+        Raises:
+            LocalProtocolError: One of its questions is open: the request that it belongs to will be needed.
+        """
+        await trio.lowlevel.checkpoint()
+        if self._has_asked:
+            raise LocalProtocolError("a task cannot begin while a question of its handler is open")
+        while self.token is not None:
+            await self._resumed.park()
+
+    def detach(self, answer: object, on_end: OnEnd) -> None:
+        """Let the request that serves it be answered; from now on it needs none, and has no deadline.
+
+        Args:
+            answer: The answer.
+            on_end: Called, shielded, with what becomes of it: the outcome, or `None` if it was cancelled.
+        """
+        self._answer, self._end = answer, on_end
+        self.scope.deadline = math.inf
+        self._has_news.unpark_all()
 
     def cancel(self, reason: str) -> None:
         """Cancel the handler: its outcome is of no use any more."""
-        self._scope.cancel(reason=reason)
+        self.scope.cancel(reason=reason)
 
-    def _outcome_now(self) -> _Outcome | None:
+    @property
+    def is_ending(self) -> bool:
+        """Whether it was cancelled, by itself or with the server: nobody answers what it asks in its cleanup."""
+        return self.scope.cancel_called or self._parking.background.has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is an outcome, or will never be any."""
+        return self._outcome is not None or self._finished.is_set()
+
+    def _outcome_now(self) -> Outcome | None:
         return self._outcome
 
     @property
@@ -308,7 +401,7 @@ class HandlerRun:
         if self._recorded is None:
             return self._park(asked)
         recorded = {**self._recorded, **{k: q.answer for k, q in self._questions.items() if not q.is_open}}
-        self._scope.cancel(reason="it is run again when the client has answered")
+        self.scope.cancel(reason="it is run again when the client has answered")
         with trio.CancelScope(shield=True):
             await self._finished.wait()
         if self._outcome_now() is not None:
@@ -326,11 +419,10 @@ class HandlerRun:
             for question in self._questions.values():
                 question.settle(None, error)
             return None
-        self._context.park(lambda: KeptNotifications(self._parking.limits, self._can_keep))
+        make = partial(KeptNotifications, self._parking.limits, self._can_keep)
+        self.context._park(make)  # noqa: SLF001 - not for users
         # The caller's time goes on while its user answers, or it would not have sent a deadline.
-        self._scope.deadline = min(
-            self._scope.deadline, trio.current_time() + self._parking.limits.parked_timeout
-        )
+        self.scope.deadline = min(self.scope.deadline, trio.current_time() + self._parking.limits.parked_timeout)
         state = self._parking.seal(_PARKED + self.token, self._binding)
         return types.InputRequiredResult(input_requests=asked, request_state=state)
 
@@ -341,8 +433,8 @@ class HandlerRun:
         received = (self._params,) if self._serving is self._params else (self._params, self._serving)
         weight = PARKED_BYTES + sum(map(cost_of, received))
         for question in asked.values():
-            weight += cost_of(to_wire(question, self._context.revision))
-        return weight + weight_of_headers(self._context)
+            weight += cost_of(to_wire(question, self.context.revision))
+        return weight + weight_of_headers(self.context)
 
     def _can_keep(self, notifications: int) -> bool:
         """Borrow so many bytes for notifications, beside what is lent already. Returns whether there was room."""
@@ -366,17 +458,8 @@ class HandlerRun:
         self.cancel("it gave way to others")
 
     def check(self, answers: Mapping[str, types.InputResponse]) -> None:
-        """Check that answers are of the kinds that were asked for.
-
-        Raises:
-            RequestError: One is not.
-        """
-        for key, question in self._questions.items():
-            if key in answers and not isinstance(answers[key], input_types()[question.request.method][1]):
-                raise RequestError(
-                    INVALID_PARAMS,
-                    f"invalid params: inputResponses.{key} does not answer {question.request.method}",
-                )
+        """Check that answers are of the kinds that were asked for; see `check_answers`."""
+        check_answers(answers, {key: question.request.method for key, question in self._questions.items()})
 
     def resume(self, answers: Mapping[str, Any]) -> None:
         """Give the handler the answers. Questions without an answer stay open, and are asked again."""
@@ -402,7 +485,7 @@ class Parking:
             request only.
     """
 
-    _background: Background
+    background: Background
     limits: Limits
     _sealer: Sealer
     _server: str
@@ -411,32 +494,44 @@ class Parking:
     _places: Pool = attrs.field(init=False)
     _parked: dict[bytes, HandlerRun] = attrs.field(factory=dict[bytes, "HandlerRun"], init=False)
     _gave_way: int = attrs.field(default=0, init=False)
+    _tag: str = attrs.field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
         most, own = self.limits.max_parked, self.limits.max_parked_per_principal
         self._places = self._account.places("parked", "max_parked", most, own, "max_parked_per_principal")
 
+    def join(self, tag: str, key: bytes) -> None:
+        """Be one of several processes: states begin with the tag of this one, and each can open those of all.
+
+        Args:
+            tag: The tag; see `tag_of`.
+            key: Seals states, unless the server's author has given keys.
+        """
+        self._tag = tag
+        if self._sealer.is_random:
+            self._sealer = Sealer([key])
+
     async def serve(
         self,
         exchange: Exchange,
-        agreement: Agreement,
         context: Context[Any],
         handler: BoundHandler,
         answers: Mapping[str, types.InputResponse],
         *,
         holder: str,
-        replay: bool,
+        asking: Asking,
     ) -> object:
         """Serve a request whose handler may ask, by the parked run that its state names or by a new run.
 
+        One that never asks is served here, and gets what the request brings.
+
         Args:
             exchange: The request.
-            agreement: The agreement it is served by.
-            context: The context for a new run.
+            context: Its context, which a new run keeps.
             handler: The handler.
             answers: The answers that came with the request, by key.
             holder: The client that the memory of a parked run is lent to.
-            replay: Whether the handler is run again rather than parked.
+            asking: What happens to the handler when it asks.
 
         Returns:
             The handler's result, or an `InputRequiredResult`.
@@ -449,23 +544,28 @@ class Parking:
         binding = self._binding(exchange.request, exchange.origin)
         sealed = params.get("requestState")
         author_state: object = ABSENT
-        recorded: dict[str, Any] | None = {} if replay else None
+        recorded: dict[str, Any] | None = {} if asking is Asking.REPLAY else None
         if sealed is not None:
             kind, content = self._open(sealed, binding)
             if kind == _PARKED:
-                return await self._resume(content, answers, params).serve(exchange, agreement)
+                return await self._resume(content, answers, params).serve(context)
             if self._used is not None:
-                self._used.use(sealed, holder, time.time())
+                if tag_of(sealed) != self._tag:  # the process that knew whether it was used has ended
+                    raise StateRefused
+                self._used.use(sealed, holder, wall_time())
             if kind == _REPLAY and recorded is not None:
                 recorded = {**_json.decode(content), **(params.get("inputResponses") or {})}
             elif kind == _RETURNED:
                 author_state = _json.decode(content)
             else:
                 raise StateRefused
+        if asking is Asking.NEVER:
+            context._resume(None, answers, author_state)  # noqa: SLF001 - not for users
+            return await handler(context)
         run = HandlerRun(self, handler, context, params, holder, binding, recorded)
-        context.resume(run, answers, author_state)
-        self._background.start_own(run.run, name=f"handler of {exchange.request.method}")
-        return await run.serve(exchange, agreement)
+        context._resume(run, answers, author_state)  # noqa: SLF001 - not for users
+        self.background.start_own(run.run, name=f"handler of {exchange.request.method}")
+        return await run.serve(context)
 
     def _resume(
         self, token: bytes, answers: Mapping[str, types.InputResponse], params: Mapping[str, Any]
@@ -480,8 +580,10 @@ class Parking:
 
     def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Return what cancels the parked handler that a request would resume, as long as it is parked."""
+        if request.params is None or "requestState" not in request.params:
+            return None
         try:
-            kind, token = self._open((request.params or {}).get("requestState"), self._binding(request, origin))
+            kind, token = self._open(request.params["requestState"], self._binding(request, origin))
         except StateRefused:
             return None
         return partial(self._cancel, token) if kind == _PARKED and token in self._parked else None
@@ -528,12 +630,17 @@ class Parking:
                 f"the request's state is {len(payload)} bytes; "
                 f"max_request_state_bytes is {self.limits.max_request_state_bytes}",
             )
-        return self._sealer.seal(payload, binding=binding, now=time.time(), ttl=self.limits.parked_timeout)
+        bound = binding + self._tag.encode("ascii")
+        return self._tag + self._sealer.seal(
+            payload, binding=bound, now=wall_time(), ttl=self.limits.parked_timeout
+        )
 
     def _open(self, sealed: object, binding: bytes) -> tuple[bytes, bytes]:
         if not isinstance(sealed, str):
             raise StateRefused
-        payload = self._sealer.open(sealed, binding=binding, now=time.time())
+        tag = tag_of(sealed)
+        bound = binding + tag.encode("ascii")
+        payload = self._sealer.open(sealed.removeprefix(tag), binding=bound, now=wall_time())
         return payload[:1], payload[1:]
 
     # The table of parked runs.
@@ -562,10 +669,16 @@ class Parking:
                 ((self._places, 1), (self._account.bytes, weight)), run.holder, "parked", give_way
             )
         except Overdrawn as error:
-            raise RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}") from None
+            refusal = RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}")
+            refusal.is_own_share = error.is_own
+            raise refusal from None
         token = secrets.token_bytes(TOKEN_BYTES)
         self._parked[token] = run
         return token, (place, lent)
+
+    def activity(self) -> list[RequestActivity]:
+        """Return the handlers that are parked now."""
+        return [activity_of(exchange_of(run.context), None, PARKED) for run in self._parked.values()]
 
     def _release(self, token: bytes) -> None:
         self._parked.pop(token).give_back()
@@ -582,79 +695,6 @@ _State = TypeVar("_State")
 
 
 @final
-class EndedBeforeStart(Exception):
-    """The server was shut down while its lifespan was being entered. That was cancelled; nothing was served."""
-
-
-@final
-class Lifetime:
-    """How long a lifespan may take to be entered and to be left.
-
-    A shutdown has two levels: `Shutdown.drain`, `Shutdown.abort`. A level that is reached while the lifespan is
-    being entered, or left, cancels it. A level that was reached earlier, while requests were served, limits its
-    exit:
-
-        none     no limit; `Limits.lifespan_timeout` if the only client has gone: perhaps nothing is left that
-                 could shut down the server
-        drain    no limit; an abort can follow
-        abort    `Limits.goodbye_timeout`
-
-    Args:
-        shutdown: The shutdown of the server.
-        limits: The timeouts.
-        of_client: Whether the server serves one client and ends with it.
-    """
-
-    def __init__(self, shutdown: Shutdown, limits: Limits, *, of_client: bool = False) -> None:
-        self.scope: Final = trio.CancelScope()
-        self._shutdown = shutdown
-        self._limits = limits
-        self._of_client = of_client
-        self._is_entering = False
-        self._ignored_level: float = math.inf  # up to this level a shutdown does not cancel the lifespan
-
-    def lose_client(self) -> None:
-        """The only client has gone. Messages it has sent may still be waiting to be served."""
-        if self._is_entering:
-            self.scope.deadline = trio.current_time() + self._limits.drain_timeout
-
-    # Called by the service, in this order.
-
-    def enter(self) -> None:
-        """The lifespan is about to be entered."""
-        self._is_entering = True
-        self._ignored_level = 0
-        self._shutdown.call_on_drain(self._check)
-        self._check()
-
-    def serve(self) -> None:
-        """The lifespan was entered."""
-        self._is_entering = False
-        self._ignored_level = math.inf
-        self.scope.deadline = math.inf
-
-    def leave(self) -> None:
-        """The lifespan is about to be left."""
-        limits = self._limits
-        alone = limits.lifespan_timeout if self._of_client else math.inf
-        allowed = (alone, math.inf, limits.goodbye_timeout)[self._level]
-        self.scope.deadline = trio.current_time() + allowed
-        self._ignored_level = self._level
-
-    def end(self) -> None:
-        """The lifespan was left."""
-        self._shutdown.do_not_call(self._check)
-
-    @property
-    def _level(self) -> int:
-        return self._shutdown.is_draining + self._shutdown.is_aborting
-
-    def _check(self) -> None:
-        if self._level > self._ignored_level:
-            self.scope.cancel(reason="the server is shutting down")
-
-
-@final
 @attrs.define(eq=False)
 class Service(Generic[_State]):
     """What the connections of a running server share.
@@ -664,12 +704,40 @@ class Service(Generic[_State]):
         background: Starts tasks that last as long as the server runs.
         parking: Handlers that wait for their clients' answers between two requests.
         account: Lends the memory that is kept for clients.
+        name: The server's name.
+        tag: With what begins by which clients name this process, of several; empty if there is one.
+        watched: What is open: connections, and the endpoint for modern requests.
+        records: Writes the access records of all of them.
+        tasks: Its `Tasks`; `None` if nobody has wanted any yet.
+        tasks_for_all: `get_tasks`.
     """
 
     state: _State
     background: Background
     parking: Parking
     account: Account
+    name: str
+    tag: str = attrs.field(default="", init=False)
+    watched: dict[object, Watched] = attrs.field(factory=dict[object, Watched], init=False)
+    records: Records = attrs.field(factory=lambda: Records(ACCESS), init=False)
+    _make_tasks: Callable[[Background, Account], object] | None = None
+    tasks: Any = attrs.field(default=None, init=False)
+    # One bound method for all sessions, of which there are many.
+    tasks_for_all: Any = attrs.field(default=attrs.Factory(attrgetter("get_tasks"), takes_self=True), init=False)
+
+    def get_tasks(self) -> Any:
+        """Return its `Tasks`, made at the first call: few servers have any."""
+        if self.tasks is None and self._make_tasks is not None:
+            self.tasks = self._make_tasks(self.background, self.account)
+            self.tasks.tag = self.tag
+        return self.tasks
+
+    def join(self, tag: str, key: bytes) -> None:
+        """Be one of several processes; see `Parking.join`."""
+        self.tag = tag
+        self.parking.join(tag, key)
+        if self.tasks is not None:
+            self.tasks.tag = tag
 
 
 @asynccontextmanager
@@ -681,6 +749,7 @@ async def open_service(
     lifetime: Lifetime | None = None,
     *,
     single_use_states: bool = False,
+    make_tasks: Callable[[Background, Account], object] | None = None,
 ) -> AsyncGenerator[Service[_State]]:
     """Run a server for as long as the body runs: inside its lifespan, with a nursery around all connections.
 
@@ -694,6 +763,7 @@ async def open_service(
         limits: How many handlers may be parked, and for how long.
         lifetime: How long the lifespan may take.
         single_use_states: Whether states that clients carry are good for one request only.
+        make_tasks: Makes its `Tasks`; `None` if it cannot have any.
 
     Raises:
         EndedBeforeStart: The lifespan was cancelled while it was being entered.
@@ -709,9 +779,10 @@ async def open_service(
                 has_started = True
                 try:
                     account = Account(limits.max_kept_bytes, limits.max_kept_bytes_per_principal)
+                    account.bytes.on_much_returned = MemoryReturn(background).soon
                     used = UsedStates(limits, account) if single_use_states else None
                     parking = Parking(background, limits, sealer, name, account, used)
-                    yield Service(state, background, parking, account)
+                    yield Service(state, background, parking, account, name, make_tasks)
                 except BaseException as error:
                     failure = error
                     raise
@@ -726,3 +797,9 @@ async def open_service(
     finally:
         lifetime.end()
         del failure  # its traceback holds this frame
+
+
+def weight_of_headers(context: Context[Any]) -> int:
+    """Return about how much memory the header fields of a request take, in bytes: each is kept twice."""
+    headers = getattr(exchange_of(context).origin, "headers", None)
+    return 0 if headers is None else 2 * headers.size + 300 * len(headers.fields)

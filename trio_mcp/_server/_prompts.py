@@ -16,16 +16,26 @@ from .. import types
 from .._channel import Origin
 from .._codec import _json
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RequestError
+from .._printable import kind_shown
 from .._schema import InvalidValue, StringArgument
-from ._context import Context
-from ._functions import HandlerFunction, Overdue, RunOptions, is_several, read_given, read_handler
+from .._trio import propagating
+from ._asking import failed_by_client
+from ._context import Context, origin_of
+from ._functions import (
+    HandlerFunction,
+    MethodHandler,
+    Overdue,
+    RunOptions,
+    is_several,
+    log_failure,
+    pass_throttle,
+    read_given,
+    read_handler,
+)
 from ._input_required import Asking, NonFinalResult
-from ._listing import Description, Registry, described
-from ._permits import read_scopes
+from ._listing import MAX_SHOWN_NAME, Description, Listing, NamedRegistry, described, read_params
+from ._permits import read_scopes, read_throttle
 from ._threads import Threads
-
-MAX_SHOWN_NAME: Final = 128
-"""Characters of an unknown name that an error repeats."""
 
 
 def user_message(content: str | types.ContentBlock) -> types.PromptMessage:
@@ -90,6 +100,7 @@ class RegisteredPrompt:
     async def _result(self, returned: Any) -> types.GetPromptResult | NonFinalResult:
         if isinstance(returned, types.GetPromptResult | NonFinalResult):
             return returned
+        self.handler.spec.check_returned(returned)
         messages = [self._as_message(part) for part in (returned if is_several(returned) else (returned,))]
         return types.GetPromptResult(description=self.prompt.description, messages=messages)
 
@@ -99,8 +110,8 @@ class RegisteredPrompt:
         if isinstance(part, str | types.ContentBlock):
             return user_message(part)
         raise TypeError(
-            f"prompt {self.prompt.name} returned a {type(part).__qualname__}; return text, blocks of content, "
-            "messages, a list of those, or a GetPromptResult"
+            f"prompt {self.prompt.name} returned {kind_shown(part)}; return text, blocks of content, messages, "
+            "a list of those, or a GetPromptResult"
         )
 
 
@@ -109,11 +120,18 @@ class PromptOptions(Description, RunOptions, total=False):
 
 
 @final
-class PromptRegistry:
-    """The prompts of a server, in the order in which they were registered."""
+class PromptRegistry(NamedRegistry[RegisteredPrompt]):
+    """The prompts of a server, in the order in which they were registered.
 
-    def __init__(self) -> None:
-        self.entries: Final = Registry[RegisteredPrompt]("prompt")
+    Args:
+        threads: Where plain functions run.
+        listing: Cuts the list into pages.
+    """
+
+    def __init__(self, threads: Threads, listing: Listing) -> None:
+        super().__init__("prompt")
+        self._threads = threads
+        self._listing = listing
 
     @property
     def has_choices(self) -> bool:
@@ -124,10 +142,10 @@ class PromptRegistry:
         """Register a function as a prompt.
 
         Raises:
-            TypeError: Its parameters have no form in JSON.
+            TypeError: It is no function that can be meant, or its parameters have no form in JSON.
             ValueError: Its name is empty, or another prompt has it; an option is out of bounds.
         """
-        handler = read_handler(function, options)
+        handler = read_handler(function, options, may_yield=True)
         spec = handler.spec
         description = described(options, spec.name, spec.description)
         name = description["name"]
@@ -139,33 +157,53 @@ class PromptRegistry:
         )
         choices = {argument.name: argument.choices for argument in arguments}
         registered = RegisteredPrompt(prompt=prompt, handler=handler, choices=choices)
-        self.entries.add(name, registered, read_scopes(options.get("scopes")))
+        throttle = read_throttle(options.get("rate"), f"the prompt {name}")
+        self.entries.add(name, registered, read_scopes(options.get("scopes")), throttle)
+
+    def handler_for(self, method: str) -> MethodHandler | None:
+        """Return the handler of a method; `None` if no prompt was ever registered."""
+        if not self.entries.was_used:
+            return None
+        if method == "prompts/get":
+            return self._get
+        return self._list if method == "prompts/list" else None
+
+    async def _list(self, params: Mapping[str, Any], context: Context[Any]) -> object:
+        entries = self.entries
+
+        def list_page(own: Origin | None = None) -> types.ListPromptsResult:
+            visible = entries.visible_to(own) if entries.is_guarded else entries.visible
+            page, members = self._listing.page("prompts/list", params, visible, is_own=entries.is_guarded)
+            return types.ListPromptsResult(prompts=[registered.prompt for registered in page], **members)
+
+        if entries.is_guarded:
+            return list_page(origin_of(context))
+        return self._listing.kept("prompts/list", params, context.revision, entries.changes, list_page)
+
+    async def _get(
+        self, params: Mapping[str, Any], context: Context[Any]
+    ) -> types.GetPromptResult | NonFinalResult:
+        asked = read_params(params, types.GetPromptRequestParams)
+        if self.entries.is_checked:
+            self.check_permit(asked.name, origin_of(context), params)
+            pass_throttle(self.entries.throttle(asked.name), context)
+        prompt = self.get(asked.name)
+        try:
+            return await prompt.get(asked.arguments or {}, context, self._threads)
+        except RequestError:
+            raise
+        except BaseException as error:
+            if propagating(error) is not None or failed_by_client(error):
+                raise
+            # The boundary of one prompt. The exception may hold what clients must not see.
+            log_failure(f"prompt {asked.name}", error, context)
+            problem = f"prompt {asked.name} failed. The server's log says why."
+            raise RequestError(INTERNAL_ERROR, problem) from error  # noqa: ASYNC104
 
     def asking(self, name: object) -> Asking:
         """Return whether a prompt may ask its client, and what happens to it meanwhile."""
-        registered = self.entries.get(name) if isinstance(name, str) else None
-        return Asking.PARK if registered is not None and registered.handler.may_ask else Asking.NEVER
-
-    def get(self, name: str) -> RegisteredPrompt:
-        """Return the prompt of this name.
-
-        Raises:
-            RequestError: No prompt has this name.
-        """
-        registered = self.entries.get(name)
-        if registered is None:
-            raise _unknown(name)
-        return registered
-
-    def check_permit(self, name: object, origin: Origin | None) -> None:
-        """Check that whoever has sent a message may use a prompt, if there is one.
-
-        Raises:
-            RequestError: Not so.
-        """
-        permit = self.entries.permit(name)
-        if permit is not None and not permit.allows(origin):
-            raise permit.refusal(_unknown(str(name)))
+        registered = self.entries.shown.get(name) if isinstance(name, str) else None
+        return Asking.NEVER if registered is None else registered.handler.asking
 
     def choices(
         self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
@@ -185,10 +223,6 @@ class PromptRegistry:
                 f"prompt {reference.name} has no argument {argument[:MAX_SHOWN_NAME]!r}; it has {known}",
             )
         return choices[argument]
-
-
-def _unknown(name: str) -> RequestError:
-    return RequestError(INVALID_PARAMS, f"Unknown prompt: {name[:MAX_SHOWN_NAME]}")
 
 
 def _described_argument(argument: StringArgument) -> types.PromptArgument:
@@ -265,15 +299,23 @@ class Completer:
 
         Raises:
             TypeError: The function has no parameter for the value, or one that is never filled.
-            ValueError: The argument has such a function already.
+            ValueError: The argument has such a function already, or there is no such prompt or argument.
         """
         kind = types.ResourceTemplateReference if "{" in reference else types.PromptReference
         key = (kind, reference, argument)
         if key in self._functions:
             raise ValueError(f"{reference!r} has a completion for {argument!r} already")
-        self._functions[key] = read_given(
-            function, _given, {"thread": thread}, what=_VALUE, optional=("arguments",)
+        completer = read_given(
+            function, _given, {"thread": thread}, what=_VALUE, optional=("arguments",), may_yield=True
         )
+        template = types.ResourceTemplateReference(uri=reference)
+        try:
+            self._choices(template if "{" in reference else types.PromptReference(name=reference), argument)
+        except RequestError as error:
+            raise ValueError(
+                f"completion({reference!r}, {argument!r}) has nothing to complete yet: {error.message}"
+            ) from None
+        self._functions[key] = completer
 
     async def complete(
         self, params: types.CompleteRequestParams, context: Context[Any], threads: Threads

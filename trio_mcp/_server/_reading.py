@@ -18,7 +18,7 @@ import attrs
 from .. import types
 from .._limits import Limits
 from ._context import Context
-from ._input_required import NonFinalResult
+from ._input_required import Asking, NonFinalResult
 from ._threads import Threads
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class ResourceSource(abc.ABC):
         return {}
 
     @property
-    def may_ask(self) -> bool:
-        """Whether reading is given a context, which can ask the client."""
-        return False
+    def asking(self) -> Asking:
+        """Whether reading it may ask the client, and what happens to the handler meanwhile."""
+        return Asking.NEVER
 
     @abc.abstractmethod
     async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult | NonFinalResult:

@@ -25,9 +25,9 @@ from .._revisions import Revision
 from .._schema import CallSpec, InvalidValue
 from .._trio import propagating
 from ..types._fields import evolve
-from ._asking import is_unusable_answer
+from ._asking import failed_by_client
 from ._context import Context, origin_of
-from ._functions import HandlerFunction, MethodHandler, RunOptions
+from ._functions import HandlerFunction, MethodHandler, RunOptions, log_failure, pass_throttle
 from ._input_required import Asking, NonFinalResult
 from ._listing import Description, Entry, Listing, Registry, check_scope, check_ttl, read_params
 from ._permits import Permit
@@ -148,12 +148,12 @@ class ResourceRegistry:
     def asking(self, uri: object) -> Asking:
         """Return whether reading a resource may ask the client, and what happens to the handler meanwhile."""
         found = self._find_short(uri)
-        return Asking.PARK if found is not None and found[0].item.source.may_ask else Asking.NEVER
+        return Asking.NEVER if found is None else found[0].item.source.asking
 
     def permit(self, uri: object) -> Permit | None:
         """Return who may use a resource; `None` for everybody, and if there is none."""
         found = self._find_short(uri) if self.entries.is_guarded else None
-        return None if found is None else found[0].permit
+        return None if found is None or found[0].permit is None else found[0].permit.of({"uri": uri})
 
     def check_permit(self, uri: object, origin: Origin | None, revision: Revision) -> None:
         """Check that whoever has sent a message may use a resource, if there is one.
@@ -163,7 +163,15 @@ class ResourceRegistry:
         """
         permit = self.permit(uri)
         if permit is not None and not permit.allows(origin):
-            raise permit.refusal(_not_found(ResourceNotFound(), str(uri), revision))
+            raise permit.refusal(_not_found(ResourceNotFound(), str(uri), revision), origin)
+
+    def permit_of_template(self, template: object) -> Permit | None:
+        """Return who may use a template; `None` for everybody, and if there is none."""
+        for entry in self.entries if self.entries.is_guarded else ():
+            own = entry.item.source.template
+            if own is not None and own.uri_template == template:
+                return entry.permit
+        return None
 
     def check_permit_of_template(self, template: str, origin: Origin | None, revision: Revision) -> None:
         """Check that whoever has sent a message may use a template, if there is one.
@@ -171,11 +179,9 @@ class ResourceRegistry:
         Raises:
             RequestError: Not so.
         """
-        for entry in self.entries if self.entries.is_guarded else ():
-            own, permit = entry.item.source.template, entry.permit
-            if own is None or own.uri_template != template or permit is None or permit.allows(origin):
-                continue
-            raise permit.refusal(_not_found(ResourceNotFound(), template, revision))
+        permit = self.permit_of_template(template)
+        if permit is not None and not permit.allows(origin):
+            raise permit.refusal(_not_found(ResourceNotFound(), template, revision), origin)
 
     def _find_short(self, uri: object) -> tuple[Entry[RegisteredResource], Found] | None:
         return self._find(uri) if isinstance(uri, str) and len(uri) <= self._limits.max_uri_length else None
@@ -189,8 +195,8 @@ class ResourceRegistry:
         if not self.entries.was_used:
             return None
         return (
-            self._read_guarded
-            if method == "resources/read" and self.entries.is_guarded
+            self._read_checked
+            if method == "resources/read" and self.entries.is_checked
             else self._handlers.get(method)
         )
 
@@ -216,7 +222,7 @@ class ResourceRegistry:
         if is_own:
             origin = origin_of(context)
             found = [
-                entry for entry in found if (permit := self.permit(entry.name)) is None or permit.allows(origin)
+                entry for entry in found if (permit := self.permit(entry.name)) is None or permit.shows(origin)
             ]
         page, members = self._listing.page("resources/list", params, found, is_own=is_own)
         return types.ListResourcesResult(resources=page, **members)
@@ -250,10 +256,13 @@ class ResourceRegistry:
         page, members = self._listing.page("resources/templates/list", params, found, is_own=is_own)
         return types.ListResourceTemplatesResult(resource_templates=page, **members)
 
-    async def _read_guarded(
+    async def _read_checked(
         self, params: Mapping[str, Any], context: Context[Any]
     ) -> types.ReadResourceResult | NonFinalResult:
         self.check_permit(params.get("uri"), origin_of(context), context.revision)
+        found = self._find_short(params.get("uri"))
+        if found is not None:
+            pass_throttle(found[0].throttle, context)
         return await self._read(params, context)
 
     async def _read(
@@ -279,10 +288,10 @@ class ResourceRegistry:
         except RequestError:
             raise
         except BaseException as error:
-            if propagating(error) is not None or is_unusable_answer(error):
+            if propagating(error) is not None or failed_by_client(error):
                 raise
             # The boundary of one read. The exception may hold what clients must not see.
-            _log.exception("reading the resource %s failed", uri)
+            log_failure(f"reading the resource {uri}", error, context)
             problem = "Reading the resource failed. The server's log says why."
             raise RequestError(INTERNAL_ERROR, problem, {"uri": uri}) from error  # noqa: ASYNC104
         # Only the deadline ends here.
@@ -353,9 +362,9 @@ class FunctionSource(ResourceSource):
     rule: VariableRule | None = None
 
     @property
-    def may_ask(self) -> bool:
-        """Whether it is given a context."""
-        return self.handler.may_ask
+    def asking(self) -> Asking:
+        """Whether the function may ask the client."""
+        return self.handler.asking
 
     @property
     def choices(self) -> Mapping[str, tuple[str, ...]]:
@@ -401,9 +410,10 @@ class FunctionSource(ResourceSource):
         kind = None if described is None else described.mime_type
 
         async def finish(returned: Any) -> types.ReadResourceResult | NonFinalResult:
-            return (
-                returned if isinstance(returned, NonFinalResult) else await contents_of(returned, kind, reading)
-            )
+            if isinstance(returned, types.ReadResourceResult | NonFinalResult):
+                return returned  # noqa: ASYNC910 - see `contents_of`
+            self.handler.spec.check_returned(returned)
+            return await contents_of(returned, kind, reading)
 
         return await self.handler.call(values, reading.context, reading.threads, finish)
 
@@ -439,11 +449,8 @@ def rule_for(matcher: UriMatcher, unsafe: Collection[str]) -> VariableRule:
     """Return the rule for the variables of a template.
 
     Raises:
-        TypeError: The names are one string.
         ValueError: The template has no variable of a name.
     """
-    if isinstance(unsafe, str):
-        raise TypeError(f"unsafe_variables is a collection of names, not a string; write [{unsafe!r}]")
     unknown = frozenset(unsafe).difference(matcher.names)
     if unknown:
         raise ValueError(f"unsafe_variables: the template has no variable {min(unknown)!r}")

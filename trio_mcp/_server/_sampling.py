@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 from .. import types
 from .._core._forms import blocks_of, check_tool_results
 from .._errors import LocalProtocolError
-from .._limits import check_number, check_whole
+from .._limits import check_given, check_number, check_whole
 from .._peer._exchange import OnProgress
 from .._revisions import Revision
 from ._asking import AskableClient, ClientFeatures
@@ -54,6 +54,7 @@ async def sample(
     on_progress: OnProgress | None,
 ) -> types.CreateMessageResult:
     """Ask the model; see `Context.sample`."""
+    check_given(sample, locals())
     check_whole("max_tokens", max_tokens)
     if temperature is not None:
         check_number("temperature", temperature)
@@ -112,8 +113,6 @@ def _preferences(wanted: Preferences | None) -> types.ModelPreferences | None:
 
 
 def _tools(wanted: Sequence[types.Tool | str], find_tool: Callable[[str], types.Tool]) -> list[types.Tool]:
-    if isinstance(wanted, str):
-        raise TypeError("tools must be a sequence of tools, not the name of one")
     found = [find_tool(tool) if isinstance(tool, str) else tool for tool in wanted]
     names = [tool.name for tool in found]
     for name in names:

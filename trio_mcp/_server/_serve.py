@@ -6,21 +6,25 @@ Servers themselves are in `_server`; nothing here knows what they offer.
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
 import select
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from types import FrameType
-from typing import Any, Final, Protocol, final
+from types import FrameType, TracebackType
+from typing import Any, Final, Protocol, TextIO, final
 
 import trio
 
+from .._limits import check_given, check_port
+from .._logs import is_info_shown
 from .._peer._peer import Peer
-from .._trio import open_hidden_nursery
+from .._printable import reason_of
+from .._trio import check_nothing_runs, open_hidden_nursery
 from ._lifetimes import Shutdown
 
 INTERRUPTED: Final = 128 + signal.SIGINT
@@ -41,7 +45,83 @@ def run_hosted(serve: str, server: Any, /, *address: object, **options: object) 
     """
     # The one call upwards. Servers know no floor above them, so they take the public function, as users do.
     function = getattr(import_module("..", __package__), serve)
-    run_until_signal(partial(function, server, *address, **options))
+    try:
+        check_port(options.get("port", 0), at_least=0)
+    except (TypeError, ValueError) as error:
+        _show_in_one_line(error)
+        raise
+    try:
+        run_until_signal(partial(function, server, *address, task_status=_Announcement(), **options))
+    except CannotListen as error:
+        _show_in_one_line(error)
+        raise
+
+
+@final
+class CannotListen(OSError):
+    """An address cannot be listened on: the error of the system, with a text that is enough without a traceback.
+
+    Args:
+        error: The error of the system.
+        where: The address.
+        remedy: What to do about it, if that is known.
+    """
+
+    def __init__(self, error: OSError, where: str, remedy: str) -> None:
+        super().__init__(error.errno, error.strerror or str(error), error.filename)
+        self._text = f"cannot listen at {where}: {reason_of(error)}{remedy}"
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def _show_in_one_line(error: Exception) -> None:
+    """Have the interpreter show an error by its text alone if nobody catches it and the program ends with it."""
+    show = sys.excepthook
+
+    def show_text(kind: type[BaseException], value: BaseException, traceback: TracebackType | None) -> None:
+        if value is error:
+            _say(str(error))
+        else:
+            show(kind, value, traceback)
+
+    sys.excepthook = show_text
+
+
+@final
+class _Announcement:
+    """Tells a person at a terminal where a program serves; of others, who want to know have the log."""
+
+    def started(self, value: tuple[str, ...] | None = None) -> None:
+        """Show the URLs, unless the log does."""
+        announce_urls(value or ())
+
+
+def announce_urls(urls: Sequence[str]) -> None:
+    """Show URLs at a terminal, unless the log does."""
+    if urls and _is_terminal(sys.stderr) and not is_info_shown():
+        _say(f"serving at {', '.join(urls)}; Ctrl+C ends it")
+
+
+def announce_stdio() -> None:
+    """Tell a person who has started a server by hand, at a terminal, that it waits for a client."""
+    if _is_terminal(sys.stdin) and _is_terminal(sys.stderr):
+        _say(
+            "serving at standard input and output, for a client that starts this program, "
+            "such as: trio-mcp list FILE; Ctrl+C ends it"
+        )
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # it is closed
+        return False
 
 
 async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
@@ -106,13 +186,26 @@ def run_until_signal(serve: Serves) -> None:
     `Server.run` does this for the usual cases. Call it in the main thread.
 
     Args:
-        serve: Serves until the `Shutdown` it is given is drained or aborted.
+        serve: Called as ``await serve(shutdown=...)``; serves until that `Shutdown` is drained or aborted. A
+            function of yours hands it on: ``await serve_http(server, shutdown=shutdown)``.
 
     Raises:
         SystemExit: With status 130 after SIGINT.
+        RuntimeError: It is called inside Trio or asyncio.
+        TypeError: `serve` cannot be called like that.
         Others: What `serve` raises, as it is: an `OSError` for a port that is in use, what the lifespan raises.
     """
+    check_nothing_runs("run_until_signal(serve)", "serve", "shutdown=trio_mcp.Shutdown()")
+    check_given(run_until_signal, {"serve": serve})
     shutdown = Shutdown()
+    with suppress(ValueError):  # some functions written in C have no signature
+        try:
+            inspect.signature(serve).bind(shutdown=shutdown)
+        except TypeError:
+            raise TypeError(
+                f"run_until_signal calls {getattr(serve, '__name__', 'what it is given')}(shutdown=...): "
+                "write async def main(*, shutdown), and await serve_http(server, shutdown=shutdown) in it"
+            ) from None
     shutdown.own_process()
 
     async def main() -> None:

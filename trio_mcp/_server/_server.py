@@ -6,91 +6,174 @@ What it offers is registered and looked up in the classes it inherits from; one 
 from __future__ import annotations
 
 import abc
+import inspect
 import os
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypedDict, final
 
 import attrs
 import trio
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
+from .._audit import SERVED
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
-from .._core._account import PoolStatistics
-from .._core._http1 import HeaderMark
+from .._core._account import Account, PoolStatistics
+from .._core._http1 import NAME_SOURCES, HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
-from .._limits import Limits, SocketServerSettings
+from .._lazily import name_as_methods_of, names_for_users
+from .._limits import Limits, SocketServerSettings, check_given, check_options
 from .._oauth._principal import Principal
 from .._peer._exchange import Dispatcher
 from .._peer._middleware import Middleware
 from .._peer._peer import Peer, open_peer
 from .._peer._send_queue import OnFrame
 from .._revisions import Revision
+from .._trio import check_nothing_runs, check_trio_runs
 from ..types import Icon, Implementation
-from ._application import Application, ServerExtension, ServerExtensions
+from ._access import ServerActivity, WatchedSession, access_log, activity_in
+from ._application import Application, Registration
+from ._apps import AppRegistration, check_pages
 from ._changes import ChangeHub
-from ._context import NotificationHandler
-from ._functions import MethodHandler
-from ._lifetimes import Background, Shutdown, open_background
+from ._extensions import ServerExtension, ServerExtensions
+from ._functions import name_of
+from ._lifetimes import Background, EndedBeforeStart, Lifetime, Shutdown, open_background
 from ._listing import CacheHint, Listing
-from ._parking import EndedBeforeStart, Lifetime, Service, open_service
-from ._prompts import Completer, PromptRegistry
-from ._resources import ResourceRegistry
-from ._serve import run_hosted, run_until_signal, serve_until_end
-from ._session import ServerSession, current_holder
+from ._parking import Service, open_service
+from ._permits import read_throttle
+from ._serve import announce_stdio, run_hosted, run_until_signal, serve_until_end
+from ._session import ServerSession, current_exchange, current_holder
+from ._task_store import MemoryTaskStore, TaskStore
 from ._threads import Threads
-from ._tools import ToolRegistry
 
 if TYPE_CHECKING:  # a program that serves stdio does not load it
-    from .._auth._resource_server import ResourceServer
-    from .._core._http_rules import HttpHost, HttpServerSettings
+    from .._auth._verifiers import ResourceServer
+    from .._core._http_rules import HttpServerSettings
+    from ._tasks import Tasks
 
 
 StateT = TypeVar("StateT", default=Any)
 
 
+class RunOptions(TypedDict, total=False):
+    """The options of `Server.run`, all for the transports that are named here; they have none over stdio.
+
+    Attributes:
+        host: The address to listen on, for HTTP, WebSockets and TCP; `None` for all. Only this machine can reach
+            the default, 127.0.0.1; except over TCP, others need to be let in by
+            `HttpServerSettings.allowed_hosts` as well.
+        port: The port, likewise; 0 for one that is free. Default: 8000.
+        path: Where the endpoint is, for HTTP and WebSockets: by default that of the settings, ``/mcp``. For
+            ``"unix"``, where the socket is to be.
+        http: The implementation of HTTP: ``"hypercorn"``, the default, or the faster ``"lean"``.
+        settings: Which clients are let in, and what they may cost: `HttpServerSettings` for HTTP and WebSockets,
+            `SocketServerSettings` for TCP and Unix sockets.
+        ssl_context: The certificate for TLS, and whether clients need one, for HTTP, WebSockets and TCP.
+        unix_path: A Unix socket to listen on instead of host and port, for HTTP and WebSockets.
+        unix_mode: Who may connect to a Unix socket, as for `chmod`. Default: 0o600.
+        authenticate: Authenticates requests over HTTP, and handshakes of WebSockets; see `serve_http`.
+        auth: Protects HTTP and WebSockets by OAuth, instead; see `ResourceServer`.
+        event_store: An `EventStore` that keeps events for clients of the legacy era over HTTP that lost a
+            connection. Default: in memory.
+        routes: What is served over HTTP at other paths; see `serve_http`.
+    """
+
+    host: str | None
+    port: int
+    path: str | os.PathLike[str] | None
+    http: Literal["hypercorn", "lean"]
+    settings: HttpServerSettings | SocketServerSettings | None
+    ssl_context: ssl.SSLContext | None
+    unix_path: str | os.PathLike[str] | None
+    unix_mode: int
+    authenticate: Callable[[Any], Awaitable[str | None] | str | None] | None
+    auth: ResourceServer | None
+    event_store: Any
+    routes: Mapping[str, Callable[[Any], Awaitable[object]]] | Callable[..., Awaitable[Any]] | None
+
+
+SERVES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "stdio": "serve_stdio",
+        "streamable-http": "serve_http",
+        "sse": "serve_http",
+        "websocket": "serve_websocket",
+        "tcp": "serve_tcp",
+        "unix": "serve_unix",
+    }
+)
+"""The transports of `Server.run`, and the public functions that serve them."""
+
+_OF_LISTENERS: Final = frozenset({"host", "port", "settings", "ssl_context"})
+_OF_WEBSOCKETS: Final = _OF_LISTENERS | {"path", "unix_path", "unix_mode", "authenticate", "auth"}
+_OF_HTTP: Final = _OF_WEBSOCKETS | {"http", "event_store", "routes"}
+_OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "stdio": frozenset[str](),
+        "streamable-http": _OF_HTTP,
+        "sse": _OF_HTTP,
+        "websocket": _OF_WEBSOCKETS,
+        "tcp": _OF_LISTENERS,
+        "unix": frozenset({"path", "settings", "unix_path", "unix_mode"}),
+    }
+)
+"""Which options each transport has."""
+
+
+def _checked(transport: str, options: RunOptions) -> dict[str, Any]:
+    """Return the options that are given, all of which the transport has.
+
+    Raises:
+        TypeError: There is no such option, or the settings are those of other transports.
+        ValueError: There is no such transport, or it has no such option.
+    """
+    check_options(options, RunOptions)
+    if transport not in _OPTIONS:
+        *others, last = map(repr, _OPTIONS)
+        near = next((f": write {each!r}" for each in _OPTIONS if str(transport) in each), "")
+        raise ValueError(f"transport must be {', '.join(others)} or {last}, not {transport!r}{near}")
+    given = {name: value for name, value in options.items() if value is not None or name == "host"}
+    for name in given:
+        if name not in _OPTIONS[transport]:
+            having = [repr(each) for each, names in _OPTIONS.items() if name in names]
+            listed = having[0] if len(having) == 1 else f"{', '.join(having[:-1])} and {having[-1]}"
+            raise ValueError(
+                f"{name} is an option of {listed}, not of {transport!r}: "
+                f"write run({having[0]}, {name}=...), or leave it out"
+            )
+    is_http = "authenticate" in _OPTIONS[transport]
+    settings = given.get("settings")
+    if settings is not None and isinstance(settings, SocketServerSettings) is is_http:
+        raise TypeError(f"settings must be {'Http' if is_http else 'Socket'}ServerSettings over {transport}")
+    return given
+
+
+def _renamed(options: dict[str, Any], **names: str) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in options.items()}
+
+
 class ClientSession(Dispatcher, Protocol):
     """Dispatches the messages of one client, or over HTTP of all that are served request by request."""
+
+    @property
+    def revision(self) -> Revision | None:
+        """The revision that the handshake agreed on; `None` without one."""
+        ...
 
     def connected(self, opening: AbstractAsyncContextManager[Peer]) -> AbstractAsyncContextManager[Peer]:
         """Open the connection that it dispatches, for as long as the body runs."""
         ...
 
 
-class Servable(abc.ABC, Generic[StateT]):
-    """What is served over channels, stdio, sockets and HTTP: a `Server`, or a `Proxy`.
+class NewSession(Protocol):
+    """Makes what dispatches the messages of one client."""
 
-    Attributes:
-        middleware: Wraps every request and notification, from clients and to them; the first is the outermost.
-    """
-
-    middleware: tuple[Middleware, ...]
-    _services: list[Service[Any]]
-
-    @property
-    @abc.abstractmethod
-    def limits(self) -> Limits:
-        """Limits of each connection."""
-
-    @property
-    @abc.abstractmethod
-    def revisions(self) -> tuple[Revision, ...]:
-        """The revisions it speaks."""
-
-    @abc.abstractmethod
-    def open_service(self, lifetime: Lifetime | None = None) -> AbstractAsyncContextManager[Service[Any]]:
-        """Run it: enter its lifespan, and leave it after all connections have ended.
-
-        Raises:
-            EndedBeforeStart: The lifespan was cancelled while it was being entered.
-        """
-
-    @abc.abstractmethod
-    def new_session(
+    def __call__(
         self,
         service: Service[Any],
         background: Background,
@@ -99,90 +182,67 @@ class Servable(abc.ABC, Generic[StateT]):
         holder: str | None = None,
         keep: Callable[[int], object] | None = None,
     ) -> ClientSession:
-        """Return what dispatches the messages of one client; see `serve_beside`."""
+        """Return it; see `Hosted.serve_beside`."""
+        ...
 
-    def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
-        """Return which arguments of a request header fields carry, over HTTP. Default: none."""
-        del method, params
-        return ()
 
-    def lacking_scopes(
-        self, method: str, params: Mapping[str, Any], principal: Principal | None
-    ) -> frozenset[str] | None:
-        """Return the scopes that a request needs, if its principal lacks some. Default: those of all suffice."""
-        del method, params, principal
-        return None
+@final
+@attrs.define(eq=False)
+class Hosted:
+    """What hosts use of a `Server` or a `Proxy`, and its author does not.
 
-    # Serving.
+    Args:
+        servable: The server or the proxy.
+        limits: Limits of each connection.
+        new_service: Returns what `open_service` opens.
+        new_session: Makes what dispatches the messages of one client.
+        marks_of: Returns which arguments of a request header fields carry, over HTTP.
+        lacking_scopes: Returns the scopes that a request needs, if its principal lacks some; by default those of
+            all suffice.
+        names: Which parameter of a method a header field repeats.
+        join: Called with a key for cursors where several processes serve together; returns what tells clients of
+            changes, if it does that itself.
 
-    async def serve_channel(
-        self,
-        channel: Channel,
-        *,
-        shutdown: Shutdown | None = None,
-        on_frame: OnFrame | None = None,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Serve the client at the other end of a channel until it goes, then return.
+    Attributes:
+        services: The runs of it that there are; usually one.
+    """
 
-        When the client's messages end, or `shutdown` is drained, open requests are still answered, within
-        `Limits.drain_timeout`. Cancelled, every handler is cancelled and its cleanup runs. Either way the channel
-        is closed and no task is left. If `shutdown` is drained while the lifespan is being entered, the lifespan
-        is cancelled and this returns without having served.
+    _servable: Servable[Any]
+    limits: Limits
+    _new_service: Callable[[Lifetime | None], AbstractAsyncContextManager[Service[Any]]]
+    new_session: NewSession
+    marks_of: Callable[[str, Mapping[str, Any]], tuple[HeaderMark, ...]]
+    lacking_scopes: Callable[[str, Mapping[str, Any], Principal | None], frozenset[str] | None] = (
+        lambda _method, _params, _principal: None
+    )
+    names: Mapping[str, str] = NAME_SOURCES
+    join: Callable[[bytes], ChangeHub | None] = lambda _key: None
+    services: list[Service[Any]] = attrs.field(init=False, factory=list[Service[Any]])
 
-        Every call enters the lifespan again; use `open` for several channels that share one.
+    @property
+    def revisions(self) -> tuple[Revision, ...]:
+        """The revisions it speaks."""
+        return self._servable.revisions
 
-        Args:
-            channel: The channel; it is closed in the end.
-            shutdown: Ends it: drain it, or abort it.
-            on_frame: Called with ``"sent"`` or ``"received"`` and each message.
-            task_status: Started when the client can be served.
-        """
-        shutdown = Shutdown() if shutdown is None else shutdown
-        lifetime = Lifetime(shutdown, self.limits, of_client=True)
-        try:
-            async with (
-                channel.reading_ahead(lifetime.lose_client, self.limits.max_waiting_bytes),
-                self.open_service(lifetime) as service,
-            ):
-                await self.serve_one(service, channel, shutdown, on_frame=on_frame, task_status=task_status)
-        except EndedBeforeStart:
-            pass
-        finally:
-            with trio.move_on_after(self.limits.goodbye_timeout, shield=True):
-                await channel.aclose()
+    @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What wraps every request and notification."""
+        return self._servable.middleware
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator[RunningServer[StateT]]:
-        """Run the server for as long as the block runs, and serve any number of channels within it.
+    async def open_service(self, lifetime: Lifetime | None = None) -> AsyncGenerator[Service[Any]]:
+        """Run it: enter its lifespan, and leave it after all connections have ended.
 
-        ::
-
-            async with server.open() as running, trio.open_nursery() as nursery:
-                nursery.start_soon(running.serve_channel, one)
-                nursery.start_soon(running.serve_channel, other)
-
-        The lifespan is entered first and left last. In between, tasks that last until the server ends are
-        cancelled, and so are handlers that wait for their clients. The nursery that serves belongs inside of the
-        block, so that no client is served any more when it is left.
-
-        Spec: none; `serve_http` does the same for all its clients.
+        Raises:
+            EndedBeforeStart: The lifespan was cancelled while it was being entered.
         """
-        async with self.open_service() as service:
-            running = RunningServer(self, service)
+        async with self._new_service(lifetime) as service:
+            self.services.append(service)
+            SERVED.set(service.name)  # for the tasks that are started in the block
             try:
-                yield running
+                yield service
             finally:
-                running._is_over = True  # noqa: SLF001 - this module's own
-
-    # What hosts of several connections ask.
-
-    def statistics(self) -> tuple[Mapping[str, PoolStatistics], ...]:
-        """Return what is kept for clients, for each run of the server; usually there is one run.
-
-        Keyed by the unit: ``"bytes"`` of `Limits.max_kept_bytes`, and places. May be called from any task.
-        """
-        return tuple(service.account.statistics() for service in self._services)
+                self.services.remove(service)
 
     async def serve_one(
         self,
@@ -216,24 +276,142 @@ class Servable(abc.ABC, Generic[StateT]):
 
         What it keeps is lent to `holder`; `keep` is called with how much its subscriptions keep.
         """
+        SERVED.set(service.name)
         session = self.new_session(service, background, assumed, holder=holder, keep=keep)
-        opening = open_peer(channel, session, self.limits, on_frame=on_frame, middleware=self.middleware)
+        opening = open_peer(
+            channel,
+            session,
+            self.limits,
+            on_frame=on_frame,
+            middleware=self.middleware,
+            on_served=access_log(service.records, service.name, channel.transport, session),
+        )
         async with session.connected(opening) as peer:
-            task_status.started()
-            await serve_until_end(peer, shutdown)
+            service.watched[peer] = WatchedSession(peer, channel, holder, session)
+            try:
+                task_status.started()
+                await serve_until_end(peer, shutdown)
+            finally:
+                del service.watched[peer]
+
+
+class Servable(abc.ABC, Generic[StateT]):
+    """What is served over channels, stdio, sockets and HTTP: a `Server`, or a `Proxy`.
+
+    Attributes:
+        middleware: Wraps every request and notification, from clients and to them; the first is the outermost.
+    """
+
+    middleware: tuple[Middleware, ...]
+    _hosted: Hosted
+    _wanted = "a Server or a Proxy"
+
+    def __dir__(self) -> list[str]:
+        return names_for_users(self)
+
+    @property
+    @abc.abstractmethod
+    def limits(self) -> Limits:
+        """Limits of each connection."""
+
+    @property
+    @abc.abstractmethod
+    def revisions(self) -> tuple[Revision, ...]:
+        """The revisions it speaks."""
+
+    # Serving.
+
+    async def serve_channel(
+        self,
+        channel: Channel,
+        *,
+        shutdown: Shutdown | None = None,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve the client at the other end of a channel until it goes, then return.
+
+        When the client's messages end, or `shutdown` is drained, open requests are still answered, within
+        `Limits.drain_timeout`. Cancelled, every handler is cancelled and its cleanup runs. Either way the channel
+        is closed and no task is left. If `shutdown` is drained while the lifespan is being entered, the lifespan
+        is cancelled and this returns without having served.
+
+        Every call enters the lifespan again; use `open` for several channels that share one.
+
+        Args:
+            channel: The channel; it is closed in the end.
+            shutdown: Ends it: drain it, or abort it.
+            on_frame: Called with ``"sent"`` or ``"received"`` and each message.
+            task_status: Started when the client can be served.
+        """
+        served = hosted(self, "serve_channel()")
+        check_given(Servable.serve_channel, locals())
+        shutdown = Shutdown() if shutdown is None else shutdown
+        lifetime = Lifetime(shutdown, self.limits, of_client=True)
+        try:
+            async with (
+                channel.reading_ahead(lifetime.lose_client, self.limits.max_waiting_bytes),
+                served.open_service(lifetime) as service,
+            ):
+                await served.serve_one(service, channel, shutdown, on_frame=on_frame, task_status=task_status)
+        except EndedBeforeStart:
+            pass
+        finally:
+            with trio.move_on_after(self.limits.goodbye_timeout, shield=True):
+                await channel.aclose()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[RunningServer[StateT]]:
+        """Run the server for as long as the block runs, and serve any number of channels within it.
+
+        ::
+
+            async with server.open() as running, trio.open_nursery() as nursery:
+                nursery.start_soon(running.serve_channel, one)
+                nursery.start_soon(running.serve_channel, other)
+
+        The lifespan is entered first and left last. In between, tasks that last until the server ends are
+        cancelled, and so are handlers that wait for their clients. The nursery that serves belongs inside of the
+        block, so that no client is served any more when it is left.
+
+        Spec: none; `serve_http` does the same for all its clients.
+        """
+        async with hosted(self, "Server.open()").open_service() as service:
+            running = RunningServer(self._hosted, service)
+            try:
+                yield running
+            finally:
+                running._is_over = True  # noqa: SLF001 - this module's own
+
+    def statistics(self) -> tuple[Mapping[str, PoolStatistics], ...]:
+        """Return what is kept for clients, for each run of the server; usually there is one run.
+
+        Keyed by the unit: ``"bytes"`` of `Limits.max_kept_bytes`, and places. May be called from any task.
+        """
+        return tuple(service.account.statistics() for service in self._hosted.services)
+
+    def activity(self) -> ServerActivity:
+        """Return what it is doing now: sessions, requests, for how long, and what their handlers wait for.
+
+        Nothing is kept for that; it takes as long as there are sessions and requests, a few microseconds each.
+        Call it in Trio's thread, from any task. Empty while the server does not run.
+        """
+        found = [
+            activity_in(
+                each.watched.values(),
+                [*each.parking.activity(), *(each.tasks.activity() if each.tasks is not None else ())],
+            )
+            for each in self._hosted.services
+        ]
+        sessions = [session for sessions, _ in found for session in sessions]
+        requests = [request for _, requests in found for request in requests]
+        requests.sort(key=lambda request: -request.seconds)
+        return ServerActivity(tuple(sessions), tuple(requests))
 
     def run(
         self,
         transport: Literal["stdio", "streamable-http", "sse", "websocket", "tcp", "unix"] = "stdio",
-        *,
-        host: str = "127.0.0.1",
-        port: int = 8000,
-        path: str | os.PathLike[str] | None = None,
-        http: HttpHost = "hypercorn",
-        settings: HttpServerSettings | SocketServerSettings | None = None,
-        ssl_context: ssl.SSLContext | None = None,
-        authenticate: Callable[[Any], Awaitable[str | None]] | None = None,
-        auth: ResourceServer | None = None,
+        **options: Unpack[RunOptions],
     ) -> None:
         """Run this server as a whole program, until its client goes or a signal ends it.
 
@@ -243,66 +421,86 @@ class Servable(abc.ABC, Generic[StateT]):
         further signal cancels a lifespan that does not end, and the third one ends the process at once;
         see `run_until_signal`.
 
+        Where it serves is logged (INFO); and shown at a terminal, on standard error, if that log is not.
+
         Args:
             transport: How clients are reached: ``"streamable-http"`` serves every revision at one endpoint, and
                 ``"sse"`` beside it HTTP+SSE, the deprecated transport of 2024-11-05; ``"websocket"`` serves
                 WebSockets, and nothing else. ``"tcp"`` and ``"unix"`` serve many clients with one message a line,
                 as over stdio; see `serve_tcp`, `serve_unix`.
-            host: The address to listen on, for HTTP, WebSockets and TCP. Only this machine can reach the default;
-                except over TCP, others need to be let in by `HttpServerSettings.allowed_hosts` as well.
-            port: The port, likewise.
-            path: Where the Unix socket is to be.
-            http: The implementation of HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
-            settings: Which clients are let in, and what they may cost: `HttpServerSettings` for HTTP and
-                WebSockets, `SocketServerSettings` for TCP and Unix sockets.
-            ssl_context: The certificate for TLS, and whether clients need one, for HTTP, WebSockets and TCP.
-            authenticate: Authenticates requests over HTTP, and handshakes of WebSockets; see `serve_http`.
-            auth: Protects HTTP and WebSockets by OAuth, instead; see `ResourceServer`.
+            **options: See `RunOptions`.
 
         Raises:
             SystemExit: With status 130 after SIGINT, as shells expect it.
-            TypeError: The settings are those of other transports.
-            ValueError: There is no such transport, or it has no such option.
-            OSError: The address cannot be listened on.
+            RuntimeError: It is called inside Trio, or inside asyncio, whose event loop it would keep waiting.
+            TypeError: There is no such option, or the settings are those of other transports.
+            ValueError: There is no such transport or port, or the transport has no such option.
+            OSError: The address cannot be listened on. If nobody catches it, or the error of a port, the program
+                ends with status 1 and one line on standard error, without a traceback.
         """
-        is_http = transport in ("streamable-http", "sse", "websocket")
-        options: dict[str, Any] = {
-            "settings": settings,
-            "ssl_context": ssl_context,
-            "authenticate": authenticate,
-            "auth": auth,
-        }
-        options = {name: value for name, value in options.items() if value is not None}
-        for name in options:
-            if transport == "stdio" or (name == "ssl_context" and transport == "unix"):
-                raise ValueError(f"there is no {name} over {transport}")
-            if name in ("auth", "authenticate") and not is_http:
-                raise ValueError(f"{name} is for HTTP and WebSockets, not for {transport!r}")
-        if isinstance(settings, SocketServerSettings) is is_http and settings is not None:
-            raise TypeError(f"settings must be {'Http' if is_http else 'Socket'}ServerSettings over {transport}")
+        given = _checked(transport, options)
+        check_nothing_runs("run()", f"trio_mcp.{SERVES[transport]}", "server, ...")
         if transport == "stdio":
+            announce_stdio()
             run_until_signal(partial(serve_stdio, self))
-        elif transport in ("streamable-http", "sse"):
-            if transport == "sse":
-                from .._core._http_rules import HttpServerSettings
+            return
+        if transport == "unix":
+            path = given.pop("path", given.pop("unix_path", None))
+            if path is None:
+                raise ValueError("a Unix socket needs its path: run('unix', path=...)")
+            run_hosted("serve_unix", self, path, **_renamed(given, unix_mode="mode"))
+            return
+        path = given.pop("path", None)
+        if transport in ("streamable-http", "sse") and (path is not None or transport == "sse"):
+            from .._core._http_rules import HttpServerSettings
 
-                options["settings"] = attrs.evolve(options.get("settings", HttpServerSettings()), sse=True)
-            run_hosted("serve_http", self, host, port, http=http, **options)
-        elif transport == "websocket":
-            run_hosted("serve_websocket", self, host, port, **options)
-        elif transport == "tcp":
-            run_hosted("serve_tcp", self, host, port, **options)
-        elif transport == "unix" and path is not None:
-            run_hosted("serve_unix", self, path, **options)
-        elif transport == "unix":
-            raise ValueError("a Unix socket needs its path: run('unix', path=…)")
-        else:
-            transports = "'stdio', 'streamable-http', 'sse', 'websocket', 'tcp' or 'unix'"
-            raise ValueError(f"transport must be {transports}, not {transport!r}")
+            changes = ({} if path is None else {"path": path}) | ({"sse": True} if transport == "sse" else {})
+            given["settings"] = attrs.evolve(given.get("settings", HttpServerSettings()), **changes)
+        elif path is not None:
+            given["path"] = path
+        run_hosted(SERVES[transport], self, **given)
+
+
+def hosted(server: Servable[Any], what: str) -> Hosted:
+    """Return what hosts use of a server that is about to be served.
+
+    Args:
+        server: What a user wants to have served.
+        what: What serves it, as users write it.
+
+    Raises:
+        RuntimeError: Trio does not run the caller.
+        TypeError: It is neither a `Server` nor a `Proxy`.
+    """
+    check_trio_runs(what)
+    check_given(hosted, {"server": server})
+    return server._hosted  # noqa: SLF001 - not for users
+
+
+def _check_lifespan(lifespan: Callable[..., object]) -> None:
+    """Refuse what is no lifespan before it is entered, which may be long after.
+
+    Raises:
+        TypeError: It is not a function of the server, or needs `asynccontextmanager`.
+    """
+    given: Any = lifespan
+    if not callable(given) or hasattr(given, "__aenter__"):  # what a decorated function returns
+        raise TypeError(f"lifespan takes the function itself, without parentheses, not {type(given).__name__}")
+    name = name_of(lifespan)
+    if inspect.isasyncgenfunction(lifespan) or inspect.iscoroutinefunction(lifespan):
+        raise TypeError(f"lifespan {name}() needs @asynccontextmanager above it, and to yield once")
+    try:
+        inspect.signature(lifespan).bind(None)
+    except TypeError:
+        raise TypeError(
+            f"lifespan {name}() is called with the server: write async def {name}(server: Server)"
+        ) from None
+    except ValueError:  # of some written in C
+        pass
 
 
 @final
-class Server(Application, Servable[StateT]):
+class Server(AppRegistration, Servable[StateT]):
     """A program that offers tools, prompts and resources to models, through clients of every revision.
 
     Args:
@@ -316,6 +514,11 @@ class Server(Application, Servable[StateT]):
         lifespan: Called with the server; returns an async context manager that is entered before it serves and
             left after it has served. What it yields is `Context.state`.
         limits: What each connection may cost, and how long ending may take.
+        rate: How often each client may send requests, such as ``"600/minute"``, over every transport; as many at
+            once as in one period. Further ones are refused with ``SERVER_BUSY`` and the seconds after which to
+            try again. Counted is what a handler serves, in the name of a principal, an address without
+            authentication, or a connection; not pings, handshakes, subscriptions and notifications. Default:
+            `None`, for any number.
         revisions: The revisions it speaks. Default: all.
         middleware: Wraps every request and notification, from clients and to them, the handshake included; the
             first is the outermost. Cancellations and progress do not pass through it.
@@ -331,10 +534,16 @@ class Server(Application, Servable[StateT]):
         page_size: How many items a page of a list has; `None`, the default, for all of them.
         cursor_key: The secret, at least 16 bytes, by which the cursors between pages are protected from changes.
             Processes that share one understand each other's cursors. By default each server has its own.
+        task_store: Where tasks are kept (`tool`, ``task=``); or a function that opens that each time the server
+            runs, around its lifespan: ``partial(open_sqlite_task_store, "tasks.db")``. Default: in memory, while
+            the server runs.
         cache: How long clients may keep results, and for whom: one `CacheHint` for all lists and for
             `server/discover`, or hints by method. By default clients keep nothing.
+        strict_arguments: Whether tools refuse ``"3"`` and ``"[1, 2]"`` where they take a number or an array. Some
+            clients and models write JSON into a string; by default it is read, if the parameter takes no string.
 
     Raises:
+        TypeError: The rate is no text.
         ValueError: The name is empty, there is no revision, or an option is out of bounds.
     """
 
@@ -350,6 +559,7 @@ class Server(Application, Servable[StateT]):
         instructions: str | None = None,
         lifespan: Callable[[Server[StateT]], AbstractAsyncContextManager[StateT]] | None = None,
         limits: Limits | None = None,
+        rate: str | None = None,
         revisions: Sequence[Revision | str] = tuple(Revision),
         middleware: Sequence[Middleware] = (),
         extensions: Sequence[ServerExtension] = (),
@@ -357,88 +567,129 @@ class Server(Application, Servable[StateT]):
         single_use_states: bool = False,
         page_size: int | None = None,
         cursor_key: bytes | None = None,
+        task_store: TaskStore | Callable[[], AbstractAsyncContextManager[TaskStore]] | None = None,
         cache: CacheHint | Mapping[str, CacheHint] | None = None,
+        strict_arguments: bool = False,
     ) -> None:
+        check_given(Server.__init__, locals())
         if not name:
             raise ValueError("a server needs a name, not ''")
+        if lifespan is not None:
+            _check_lifespan(lifespan)
         if not revisions:
             raise ValueError("a server needs a revision to speak: give one in revisions, or leave it out for all")
-        self._info = Implementation(
-            name=name,
-            version=version,
-            title=title,
-            description=description,
-            website_url=website_url,
-            icons=icons,
+        limits = Limits() if limits is None else limits
+        info = Implementation(
+            name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )
-        self._instructions = instructions
-        self._services = []
-        self._lifespan = lifespan
-        self._limits = Limits() if limits is None else limits
-        self._revisions = tuple(Revision(revision) for revision in revisions)
-        self.changes: ChangeHub = ChangeHub(self._limits)
-        self._threads = Threads(self._limits, current_holder)
-        self._listing = Listing(page_size=page_size, cursor_key=cursor_key, cache=cache)
-        self._tools = ToolRegistry()
-        self._tools.entries.on_change = partial(self.changes.list_changed, "tools")
-        self._prompts = PromptRegistry()
-        self._prompts.entries.on_change = partial(self.changes.list_changed, "prompts")
-        self._resources = ResourceRegistry(self._limits, self._threads, self._listing)
-        self._resources.entries.on_change = partial(self.changes.list_changed, "resources")
-        self.changes.knows = self._knows
-        self._completer = Completer(self._prompts, self._resources, check=self._resources.check_typed)
-        self._custom: dict[str, MethodHandler] = {}
+        self._application = application = Application(
+            info,
+            instructions,
+            limits,
+            tuple(Revision(revision) for revision in revisions),
+            read_throttle(rate, f"the server {name}"),
+            Threads(limits, current_holder, current_exchange),
+            Listing(page_size=page_size, cursor_key=cursor_key, cache=cache),
+            ServerExtensions(extensions),
+        )
+        application.tools.is_strict = strict_arguments
         self.middleware: tuple[Middleware, ...] = tuple(middleware)
+        self._lifespan = lifespan
         self._sealer = Sealer(request_state_keys)
         self._single_use_states = single_use_states
-        self._notification_handlers: dict[str, NotificationHandler] = {}
-        self._extensions = ServerExtensions(extensions)
+        self._task_store = task_store
+        self._hosted = Hosted(
+            self,
+            limits,
+            self._new_service,
+            partial(ServerSession, application),
+            application.marks_of,
+            application.lacking_scopes,
+            application.extensions.names,
+            self._join,
+        )
         for extension in extensions:
-            for function in extension.tools:
-                self.tool(function)
+            self._offer(extension)
 
-    # Serving.
+    def _join(self, key: bytes) -> ChangeHub:
+        """Be one of several processes; see `Hosted`."""
+        application = self._application
+        application.listing.join(key)
+        application.changes.forget = application.kept_lists.forget
+        return application.changes
+
+    def _offer(self, extension: ServerExtension) -> None:
+        """Register what an extension adds for every client."""
+        for function in extension.tools:
+            self.tool(function)
+        for function in extension.prompts:
+            self.prompt(function)
+        for uri, content in extension.resources.items():
+            if isinstance(content, (str, bytes)):
+                self.add_resource(uri, content)
+            else:
+                self.resource(uri)(content)
 
     @asynccontextmanager
     async def _lifespan_state(self) -> AsyncGenerator[StateT | None]:
         if self._lifespan is None:
             yield None
         else:
-            async with self._lifespan(self) as state:
+            opening = self._lifespan(self)
+            if not hasattr(opening, "__aenter__"):
+                raise TypeError(
+                    f"lifespan {name_of(self._lifespan)}() has returned {type(opening).__name__}, which is no "
+                    "async context manager: write @asynccontextmanager above an async def that yields"
+                )
+            async with opening as state:
                 yield state
 
     @asynccontextmanager
-    async def open_service(self, lifetime: Lifetime | None = None) -> AsyncGenerator[Service[StateT | None]]:
-        """Run the server: enter its lifespan, and leave it after all connections have ended.
+    async def _lifespan_in(
+        self, open_store: Callable[[], AbstractAsyncContextManager[TaskStore]], stores: list[TaskStore]
+    ) -> AsyncGenerator[StateT | None]:
+        async with open_store() as store, self._lifespan_state() as state:
+            stores.append(store)
+            yield state
 
-        Raises:
-            EndedBeforeStart: The lifespan was cancelled while it was being entered.
-        """
-        async with open_service(
-            self._info.name,
-            self._lifespan_state(),
+    def _new_service(self, lifetime: Lifetime | None) -> AbstractAsyncContextManager[Service[StateT | None]]:
+        check_pages(self._application)
+        given, stores = self._task_store, list[TaskStore]()
+        if given is None or not callable(given):
+            lifespan = self._lifespan_state()
+            stores += [] if given is None else [given]
+        else:
+            lifespan = self._lifespan_in(given, stores)
+        opening = open_service(
+            self.info.name,
+            lifespan,
             self._sealer,
-            self._limits,
+            self.limits,
             lifetime,
             single_use_states=self._single_use_states,
-        ) as service:
-            self._services.append(service)
-            try:
-                yield service
-            finally:
-                self._services.remove(service)
+            make_tasks=partial(self._make_tasks, stores),
+        )
+        return opening if self._task_store is None else self._taking_over(opening)
 
-    def new_session(
-        self,
-        service: Service[Any],
-        background: Background,
-        assumed: Agreement | None = None,
-        *,
-        holder: str | None = None,
-        keep: Callable[[int], object] | None = None,
-    ) -> ServerSession:
-        """Return what dispatches the messages of one client; see `serve_beside`."""
-        return ServerSession(self, service, background, assumed, holder=holder, keep=keep)
+    @asynccontextmanager
+    async def _taking_over(
+        self, opening: AbstractAsyncContextManager[Service[StateT | None]]
+    ) -> AsyncGenerator[Service[StateT | None]]:
+        from ._restarts import Restarts
+
+        async with opening as service:
+            application = self._application
+            names = application.tools.restartable
+            service.get_tasks().restart_by(
+                Restarts(service, names, application.find_tool, application.handler_for)
+            )
+            yield service
+
+    def _make_tasks(self, stores: list[TaskStore], background: Background, account: Account) -> Tasks:
+        from ._tasks import Tasks  # few servers have any
+
+        store = stores[0] if stores else MemoryTaskStore()
+        return Tasks(background, self.limits, account, store, self._application.changes.task_changed)
 
 
 @final
@@ -446,7 +697,7 @@ class Server(Application, Servable[StateT]):
 class RunningServer(Generic[StateT]):
     """A server that runs, and serves the channels it is given; `Server.open` makes it."""
 
-    _server: Servable[StateT]
+    _hosted: Hosted
     _service: Service[Any]
     _is_over: bool = attrs.field(default=False, init=False)
 
@@ -481,15 +732,15 @@ class RunningServer(Generic[StateT]):
         Raises:
             trio.ClosedResourceError: The server does not run any more. The channel is closed all the same.
         """
-        server = self._server
+        hosted = self._hosted
         try:
             if self._is_over:
                 raise trio.ClosedResourceError("this server has ended; serve within the block of Server.open()")
-            await server.serve_one(
+            await hosted.serve_one(
                 self._service, channel, shutdown or Shutdown(), on_frame=on_frame, task_status=task_status
             )
         finally:
-            with trio.move_on_after(server.limits.goodbye_timeout, shield=True):
+            with trio.move_on_after(hosted.limits.goodbye_timeout, shield=True):
                 await channel.aclose()
 
 
@@ -516,5 +767,10 @@ async def serve_stdio(
 
     Spec: 2026-07-28, basic/transports/stdio.
     """
-    async with open_stdio_channel(server.limits) as channel:
+    limits = hosted(server, "serve_stdio()").limits
+    check_given(serve_stdio, locals())
+    async with open_stdio_channel(limits) as channel:
         await server.serve_channel(channel, shutdown=shutdown, on_frame=on_frame, task_status=task_status)
+
+
+name_as_methods_of("Server", Servable, Registration, AppRegistration)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from itertools import count
+from operator import attrgetter
 from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
@@ -23,6 +24,8 @@ from .._codec import _json
 from .._codec._json import is_object
 from .._codec._jsonrpc import Encoded, Notification, Request, to_wire
 from .._core._lifecycle import Agreement, ServerLifecycle
+from .._core._sealing import StateRefused
+from .._core._tasks import TASKS
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -35,20 +38,23 @@ from .._errors import (
 )
 from .._limits import Limits, check_whole
 from .._logs import Log
-from .._peer._exchange import Answer, Exchange, Handler, LongLived
+from .._peer._exchange import Answer, AtOnce, Exchange, Handler, LongLived, audit_refusal
 from .._peer._peer import Peer
+from .._printable import kind_shown
 from .._revisions import BATCH_REVISION, INPUT_METHODS, SERVER_INFO_KEY, Revision
 from ..types import LoggingLevel
 from ._application import Application
-from ._asking import features_of, is_unusable_answer
+from ._asking import failed_by_client, features_of
 from ._changes import SubscriptionLoans, Subscriptions
-from ._context import Context, NotificationContext, Surroundings, holder_of_request
+from ._context import Context, NotificationContext, Surroundings, exchange_of, holder_of_request
 from ._elicitation import URLElicitationRequired, result_for
-from ._functions import MethodHandler
+from ._extensions import require_declared
+from ._functions import MethodHandler, pass_throttle
 from ._input_required import Asking, ExtensionResult, InputRequired, ask_in_session, input_request, require_for
 from ._lifetimes import Background
 from ._listing import Kept, read_params, refuse_many
 from ._parking import Parking, Service
+from ._permits import Throttle
 
 # Python's `logging`, sent to the client whose request is being served. It configures no logger, and never waits.
 
@@ -74,11 +80,6 @@ _Serving: TypeAlias = tuple[Context[Any], trio.lowlevel.TrioToken]
 _serving: Final[ContextVar[_Serving | None]] = ContextVar("trio_mcp_request", default=None)
 
 
-def enter_request(context: Context[Any], run: trio.lowlevel.TrioToken) -> None:
-    """Note that the current task, and every task and thread it starts, serves this request in this run."""
-    _serving.set((context, run))
-
-
 def current_holder() -> tuple[str, bool]:
     """Return the client that the current task works for, and whether the server may have several.
 
@@ -86,6 +87,12 @@ def current_holder() -> tuple[str, bool]:
     """
     serving = _serving.get()
     return ("", False) if serving is None else holder_of_request(serving[0])
+
+
+def current_exchange() -> Exchange | None:
+    """Return the exchange that the current task works for."""
+    serving = _serving.get()
+    return None if serving is None else exchange_of(serving[0])
 
 
 @final
@@ -212,6 +219,30 @@ _log: Final = Log("trio_mcp.server")
 
 _connections: Final = count(1)
 
+WITHOUT_HANDLER: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
+"""The requests that the session itself answers; see `ServerSession._answer_without_handler`."""
+
+_NO_RESULTS: Final = (list, tuple, str, int, float, types.Tool, types.Resource, types.Prompt, type(None))
+
+
+def _is_no_result(returned: object) -> bool:
+    """Whether a handler of a whole method has returned what only a tool, a resource or a prompt may."""
+    return isinstance(returned, _NO_RESULTS)
+
+
+"""What handlers of methods return by mistake: the part that they made, or nothing."""
+
+_RESULTS: Final = {
+    "tools/list": "ListToolsResult(tools=...)",
+    "tools/call": "CallToolResult(content=...)",
+    "resources/list": "ListResourcesResult(resources=...)",
+    "resources/templates/list": "ListResourceTemplatesResult(resource_templates=...)",
+    "resources/read": "ReadResourceResult(contents=...)",
+    "prompts/list": "ListPromptsResult(prompts=...)",
+    "prompts/get": "GetPromptResult(messages=...)",
+}
+"""What they should return."""
+
 
 @final
 @attrs.define(eq=False, weakref_slot=False)
@@ -228,14 +259,20 @@ class Responder:
     _parking: Parking
     _surroundings: Surroundings[Any]
     _run: trio.lowlevel.TrioToken = attrs.field(init=False, factory=trio.lowlevel.current_trio_token)
-    _signatures: dict[Revision, dict[str, Any]] = attrs.field(init=False, factory=dict[Revision, dict[str, Any]])
+    _throttle: Throttle | None = attrs.field(
+        init=False, default=attrs.Factory(attrgetter("_application.throttle"), takes_self=True)
+    )
+    _signatures: dict[Revision, dict[str, Any]] | None = attrs.field(init=False, default=None)  # most have none
 
     def by(self, handler: MethodHandler, agreement: Agreement) -> Handler:
         """Return a function that serves an exchange with a handler."""
+        throttle = self._throttle
 
         async def serve(exchange: Exchange) -> Answer:
             context = Context(agreement, exchange, self._surroundings)
-            enter_request(context, self._run)
+            if throttle is not None:
+                pass_throttle(throttle, context)
+            _serving.set((context, self._run))  # for this task, and every task and thread that it starts
             params = exchange.request.params or {}
             is_modern = agreement.revision.is_modern
             try:
@@ -245,7 +282,7 @@ class Responder:
                 if asking is None:
                     result = await handler(params, context)
                 else:
-                    result = await self._serve_parkable(handler, exchange, agreement, context, asking)
+                    result = await self._serve_parkable(handler, exchange, context, asking)
                 if isinstance(result, InputRequired):
                     if is_modern:
                         result = self._input_required(result, exchange, agreement)
@@ -256,39 +293,45 @@ class Responder:
                 result = result_for(error, features_of(agreement), context.method)
             except RequestError as error:
                 if error.question is None:
+                    if isinstance(error, StateRefused):
+                        audit_refusal(exchange.request, exchange.origin, error, exchange.sink.transport)
                     raise
                 # Its code is about the question, and would mean something else for this request.
                 problem = f"the client refused {error.question}: {error.message}"
                 raise RequestError(INTERNAL_ERROR, problem) from error
-            except RemoteProtocolError as error:
-                if not is_unusable_answer(error):
+            except (RemoteProtocolError, ConnectionLost) as error:
+                if not failed_by_client(error):
                     raise
                 raise RequestError(INTERNAL_ERROR, str(error)) from error
             if result.__class__ is dict and not is_modern:
                 return cast("dict[str, Any]", result)
             if isinstance(result, ExtensionResult):
-                result = self._application.extension_result(result, agreement)
-            return self.written(result, agreement.revision)
+                result = self._application.extensions.plain(result, agreement)
+            try:
+                return self.written(result, agreement.revision)
+            except TypeError:
+                if not _is_no_result(result):
+                    raise
+                method = exchange.request.method
+                wanted = _RESULTS.get(method, "an object of trio_mcp.types")
+                raise TypeError(
+                    f"the handler of {method} returned {kind_shown(result)}; return {wanted} or plain JSON"
+                ) from None
 
         return serve
 
     async def _serve_parkable(
-        self,
-        handler: MethodHandler,
-        exchange: Exchange,
-        agreement: Agreement,
-        context: Context[Any],
-        asking: Asking,
+        self, handler: MethodHandler, exchange: Exchange, context: Context[Any], asking: Asking
     ) -> object:
         params = exchange.request.params or {}
+        brings = "inputResponses" in params or "requestState" in params
         return await self._parking.serve(
             exchange,
-            agreement,
             context,
             lambda context: handler(params, context),
-            read_params(params, types.InputResponseRequestParams).input_responses or {},
+            (read_params(params, types.InputResponseRequestParams).input_responses or {}) if brings else {},
             holder=holder_of(exchange.origin, self._surroundings.holder),
-            replay=asking is Asking.REPLAY,
+            asking=asking,
         )
 
     def _asking(self, method: str, params: Mapping[str, Any], agreement: Agreement) -> Asking | None:
@@ -330,7 +373,8 @@ class Responder:
             if rounds > limit:
                 problem = f"{exchange.request.method} asked for input more than {limit} times (max_input_rounds)"
                 raise RequestError(INTERNAL_ERROR, problem)
-            context.resume(None, *await ask_in_session(result, exchange, agreement))
+            answers, state = await ask_in_session(result, exchange, agreement)
+            context._resume(None, answers, state)  # noqa: SLF001 - not for users
             result = await handler(exchange.request.params or {}, context)
         return result  # noqa: ASYNC910 - not public
 
@@ -342,16 +386,19 @@ class Responder:
             return result.written
         return result if isinstance(result, Encoded) else self.plain(result, revision)
 
-    def plain(self, result: object, revision: Revision) -> dict[str, Any]:
+    def plain(self, result: Any, revision: Revision) -> dict[str, Any]:
         """Write a result as plain JSON; a modern one gets the server's name and version."""
-        if result.__class__ is dict or isinstance(result, Mapping):
-            written = dict(cast("Mapping[str, Any]", result))
-        else:
+        written: dict[str, Any]
+        if result.__class__ is dict:
+            written = result.copy()
+        elif attrs.has(result.__class__) or not isinstance(result, Mapping):
             written = to_wire(result, revision)
+        else:
+            written = dict(cast("Mapping[str, Any]", result))
         if revision.is_modern:
             written.setdefault("resultType", "complete")
             meta: Any = written.get("_meta")
-            if is_object(meta):
+            if meta.__class__ is dict:
                 written["_meta"] = {**self._signature(revision), **meta}
             else:
                 written["_meta"] = self._signature(revision)
@@ -359,11 +406,24 @@ class Responder:
 
     def _signature(self, revision: Revision) -> dict[str, Any]:
         """Return the members of a modern result's `_meta` that identify the server."""
+        if self._signatures is None:
+            self._signatures = {}
         signature = self._signatures.get(revision)
         if signature is None:
             signature = {SERVER_INFO_KEY: to_wire(self._application.info, revision)}
             self._signatures[revision] = signature
         return signature
+
+
+def check_listener(params: Mapping[str, Any], agreement: Agreement) -> None:
+    """Refuse to tell a client of tasks that has not declared that it knows any.
+
+    Raises:
+        RequestError: It wants to be told of some (ext-tasks, "Task Status Notifications").
+    """
+    wanted: Any = params.get("notifications")
+    if is_object(wanted) and wanted.get("taskIds") is not None:
+        require_declared(TASKS, agreement.client_capabilities, is_modern=True)
 
 
 def check_client_info(params: Mapping[str, Any], limits: Limits) -> None:
@@ -413,9 +473,12 @@ class ServerSession:
         self._application = application
         self._parking = service.parking
         self._state = service.state
-        self._lifecycle = ServerLifecycle(application.revisions, assumed)
+        self._lifecycle = ServerLifecycle(application.revisions, assumed, application.extensions.refused)
         holder = f"connection {next(_connections)}" if holder is None else holder
-        surroundings = Surroundings(service.state, holder, application.find_tool, background, service.background)
+        surroundings = Surroundings(
+            service.state, holder, application.find_tool, background, service.background, service.tasks_for_all
+        )
+        self._roots = surroundings.roots
         self._responder = Responder(application, service.parking, surroundings)
         self.subscriptions: Final[Subscriptions] = Subscriptions(
             application.changes,
@@ -424,6 +487,7 @@ class ServerSession:
             background,
             self._responder.written,
             SubscriptionLoans(service.account.bytes, holder, keep),
+            service.tasks_for_all,
         )
 
     def connected(self, opening: AbstractAsyncContextManager[Peer]) -> AbstractAsyncContextManager[Peer]:
@@ -431,30 +495,49 @@ class ServerSession:
         return self.subscriptions.connected(opening)
 
     @property
+    def revision(self) -> Revision | None:
+        """The revision that the handshake agreed on; `None` without one."""
+        session = self._lifecycle.session
+        return None if session is None else session.revision
+
+    @property
     def accepts_batches(self) -> bool:
         """Whether the revision in use has batches."""
-        session = self._lifecycle.session
-        return session is not None and session.revision is BATCH_REVISION
+        return self.revision is BATCH_REVISION
 
     # Requests.
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
+    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | AtOnce | Answer | None:
         """Decide how a request is served; see `Dispatcher.route`."""
         agreement = self._lifecycle.agree(request)
-        answer = self._answer_without_handler(request, agreement)
-        if answer is not None:
-            return answer
-        handler = self._application.handler_for(request.method)
+        if request.method in WITHOUT_HANDLER:
+            answer = self._answer_without_handler(request, agreement)
+            if answer is not None:
+                return answer
+        handler = self._application.handler_for(request.method, agreement.revision)
         if handler is not None:
             return self._responder.by(handler, agreement)
-        if not all(
-            permit.allows(origin) for permit in self._application.permits(request.method, request.params or {})
-        ):
-            raise RequestError(INVALID_REQUEST, "this client may not subscribe to the resource")
+        self._check_permits(request, origin)
+        if request.method == "subscriptions/listen":
+            check_listener(request.params or {}, agreement)
         decision = self.subscriptions.route(request, agreement.revision)
         if decision is None:
             raise RequestError(METHOD_NOT_FOUND, f"this server has no method {request.method}")
-        return decision
+        if not isinstance(decision, AtOnce):
+            return decision
+        act = decision.serve
+
+        def serve(asked: Request) -> Answer:
+            if asked.params != request.params:  # middleware has made it one about another resource
+                self._check_permits(asked, origin)
+            return act(asked)
+
+        return AtOnce(serve)
+
+    def _check_permits(self, request: Request, origin: Origin | None) -> None:
+        permits = self._application.permits(request.method, request.params or {})
+        if not all(permit.allows(origin) for permit in permits):
+            raise RequestError(INVALID_REQUEST, "this client may not subscribe to the resource")
 
     def take_back(self, request: Request) -> None:
         """Undo a request that was answered without a handler; see `Dispatcher.take_back`."""
@@ -463,8 +546,6 @@ class ServerSession:
 
     def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Return what cancels the parked handler that a request would resume; see `Dispatcher`."""
-        if request.params is None or "requestState" not in request.params:
-            return None
         return self._parking.parked_canceller(request, origin)
 
     # Notifications.
@@ -478,9 +559,12 @@ class ServerSession:
         agreement = self._lifecycle.agree_on_notification(notification)
         if agreement is not None and notification.method == "notifications/initialized":
             self.subscriptions.initialized()
-        handler = self._application.notification_handler_for(notification.method)
+        if notification.method == "notifications/roots/list_changed":
+            self._roots.forget()
+        method, find = notification.method, self._application.notification_handler_for
+        handler = None if agreement is None else find(method, agreement.revision)
         if agreement is None or handler is None:
-            _log.debug("ignored a notification %.200r", notification.method)
+            _log.debug("ignored a notification %.200r", method)
             await trio.lowlevel.checkpoint()
         else:
             context = NotificationContext(agreement, notification, origin, self._state)
@@ -488,7 +572,7 @@ class ServerSession:
 
     # Requests that are answered without a handler.
 
-    def _answer_without_handler(self, request: Request, agreement: Agreement) -> Answer | None:
+    def _answer_without_handler(self, request: Request, agreement: Agreement) -> Answer | AtOnce | None:
         match request.method:
             case "initialize":
                 return self._initialize(request)
@@ -497,17 +581,21 @@ class ServerSession:
             case "server/discover":
                 return self._discover(agreement)
             case "logging/setLevel":
-                self._set_log_level(request)
-                return {}
+                return AtOnce(self._set_log_level)
             case _:
                 return None
+
+    def _set_log_level(self, request: Request) -> Answer:
+        asked = read_params(request.params or {}, types.SetLevelRequestParams)
+        self._lifecycle.set_log_level(asked.level)
+        return {}
 
     def _initialize(self, request: Request) -> Answer:
         read_params(request.params or {}, types.InitializeRequestParams)
         check_client_info(request.params or {}, self._application.limits)
         revision = self._lifecycle.initialize(request).revision
         application = self._application
-        capabilities = application.capabilities()
+        capabilities = application.capabilities(revision)
         self.subscriptions.declared(capabilities)
         result = types.InitializeResult(
             protocol_version=revision,
@@ -518,15 +606,12 @@ class ServerSession:
         return to_wire(result, revision)
 
     def _discover(self, agreement: Agreement) -> Answer:
-        hint = self._application.cache_hint("server/discover")
+        hint = self._application.listing.hint_for("server/discover")
         result = types.DiscoverResult(
             ttl_ms=hint.ttl_ms,
             cache_scope=hint.scope,
             supported_versions=self._lifecycle.supported_versions,
-            capabilities=self._application.capabilities(),
+            capabilities=self._application.capabilities(agreement.revision),
             instructions=self._application.instructions,
         )
         return self._responder.plain(result, agreement.revision)
-
-    def _set_log_level(self, request: Request) -> None:
-        self._lifecycle.set_log_level(read_params(request.params or {}, types.SetLevelRequestParams).level)

@@ -9,6 +9,7 @@ import functools
 import itertools
 import math
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import nullcontext
 from contextvars import ContextVar
 from enum import Enum, auto
 from typing import Any, Final, ParamSpec, TypeVar, cast, final
@@ -20,6 +21,7 @@ import trio
 from .._core._account import Loan, Overdrawn, Pool
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import Limits
+from .._peer._exchange import Exchange
 
 # A thread cannot be cancelled. When its call is given up, the thread is left behind: waiting for it would let one
 # stuck function hold up a cancellation, or the end of the program. But what the thread waits for in the event
@@ -60,11 +62,18 @@ class Threads:
         limits: How many threads there may be, and how long to wait when all were left behind.
         holder: Returns the fields of the `Holder` that the current task works for. A client that waits gets as
             many places as the others that wait.
+        exchange: Returns the request that the current task works for, if it does, to note what it waits for.
     """
 
-    def __init__(self, limits: Limits, holder: Callable[[], tuple[str, bool]]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        holder: Callable[[], tuple[str, bool]],
+        exchange: Callable[[], Exchange | None] = lambda: None,
+    ) -> None:
         self._limits = limits
         self._holder = holder
+        self._exchange = exchange
         # A thread that outlives its run of Trio never gives its place back; the next run has new places.
         self._places: WeakKeyDictionary[trio.lowlevel.TrioToken, _Places] = WeakKeyDictionary()
 
@@ -81,8 +90,10 @@ class Threads:
         places = self._places.get(token)
         if places is None:
             places = self._places[token] = _Places(self._limits)
-        call = _Call(places, Holder(*self._holder()))
-        return await call.run(functools.partial(function, *args, **kwargs))
+        exchange = self._exchange()
+        call = _Call(places, Holder(*self._holder()), exchange)
+        with nullcontext() if exchange is None else exchange.waiting("a thread"):
+            return await call.run(functools.partial(function, *args, **kwargs))
 
 
 @final
@@ -224,9 +235,10 @@ class _Has(Enum):
 class _Call:
     """One call of a function in a thread. To Trio it is the limiter of that thread."""
 
-    def __init__(self, places: _Places, holder: Holder) -> None:
+    def __init__(self, places: _Places, holder: Holder, exchange: Exchange | None) -> None:
         self._places = places
         self._holder = holder
+        self._exchange = exchange
         self._asking_place: Loan | None = None
         self._scopes: set[trio.CancelScope] = set()
         self._has = _Has.NONE
@@ -339,7 +351,9 @@ class _Call:
     async def acquire_on_behalf_of(self, borrower: object) -> None:
         """Wait for a place; see `trio.CapacityLimiter`."""
         del borrower
-        await self._places.acquire(self._holder)
+        exchange = self._exchange
+        with nullcontext() if exchange is None else exchange.waiting("a place for a thread"):
+            await self._places.acquire(self._holder)
         self._has = _Has.RUNNING
 
     def release_on_behalf_of(self, borrower: object) -> None:
@@ -362,31 +376,27 @@ def ends_with_its_thread(
     function: Callable[_P, Coroutine[Any, Any, _T]],
 ) -> Callable[_P, Coroutine[Any, Any, _T]]:
     """Cancel what a thread waits for when the thread's call ends; callers in other tasks notice nothing."""
-
-    @functools.wraps(function)
-    def begin(*args: _P.args, **kwargs: _P.kwargs) -> Coroutine[Any, Any, _T]:
-        call = _call.get()
-        if call is None:
-            return function(*args, **kwargs)
-        return call.attend(functools.partial(function, *args, **kwargs))
-
-    return begin
+    return _by_thread(function, _Call.attend)
 
 
-def leaves_its_place(
-    function: Callable[_P, Coroutine[Any, Any, _T]],
-) -> Callable[_P, Coroutine[Any, Any, _T]]:
+def leaves_its_place(function: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
     """Let a thread give its place to others while it waits for an answer; callers in other tasks notice nothing.
 
     The function is called by one that `ends_with_its_thread`.
     """
+    return _by_thread(function, _Call.ask)
 
+
+def _by_thread(
+    function: Callable[_P, Coroutine[Any, Any, _T]],
+    wait: Callable[[_Call, Callable[[], Awaitable[_T]]], Coroutine[Any, Any, _T]],
+) -> Callable[_P, Coroutine[Any, Any, _T]]:
     @functools.wraps(function)
     def begin(*args: _P.args, **kwargs: _P.kwargs) -> Coroutine[Any, Any, _T]:
         call = _call.get()
         if call is None:
             return function(*args, **kwargs)
-        return call.ask(functools.partial(function, *args, **kwargs))
+        return wait(call, functools.partial(function, *args, **kwargs))
 
     return begin
 
@@ -394,3 +404,21 @@ def leaves_its_place(
 def detached() -> None:
     """Let the current task, which a thread has started, outlive the thread's call."""
     _call.set(None)
+
+
+@final
+class LimiterPerRun:
+    """A limiter for each run of Trio: a server may be served by several, in one thread each."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("trio_mcp_limiter")
+
+    def get(self) -> trio.CapacityLimiter:
+        """Return that of the present run."""
+        try:
+            return self._limiter.get()
+        except LookupError:
+            limiter = trio.CapacityLimiter(self._most)
+            self._limiter.set(limiter)
+            return limiter

@@ -6,23 +6,29 @@ how files, pictures and sound are read, in `_media`.
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import re
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Union, cast, final, get_args, get_origin
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal, NoReturn, Union, cast, final, get_args, get_origin
 
 import attrs
 
 from .._absent import ABSENT
-from .._channel import Origin
 from .._codec import _json
+from .._core._apps import Visibility, tool_meta
+from .._core._changes import ListKind
 from .._core._http1 import HeaderMark, header_marks
 from .._core._output_schemas import RESULT_MEMBER, needs_wrapping, wrapped_schema
-from .._errors import INVALID_PARAMS, RequestError, ToolError
+from .._errors import RequestError, ToolError
+from .._limits import Limits
 from .._logs import Log
-from .._revisions import Revision
-from .._schema import CallSpec, InvalidValue, is_unstructured, to_json
+from .._peer._exchange import report_failure
+from .._revisions import INPUT_METHODS, Revision
+from .._schema import CallSpec, InvalidValue, is_unstructured, read_texts, to_json
 from .._trio import propagating
 from ..types import (
     AudioContent,
@@ -36,12 +42,23 @@ from ..types import (
     UnknownContent,
 )
 from ..types._fields import evolve
-from ._asking import is_unusable_answer
-from ._context import Context
-from ._functions import HandlerFunction, Overdue, RunOptions, anything, error_for_caller, read_given, read_handler
+from ._asking import failed_by_client
+from ._context import Context, sink_of_request
+from ._functions import (
+    HandlerFunction,
+    MethodHandler,
+    Overdue,
+    RunOptions,
+    anything,
+    error_for_caller,
+    name_of,
+    read_given,
+    read_handler,
+    refuse_uncallable,
+)
 from ._input_required import Asking, NonFinalResult
-from ._listing import Description, Registry, described
-from ._permits import read_scopes
+from ._listing import FIRST_PAGE, Description, Kept, NamedRegistry, are_plain, described
+from ._permits import read_scopes, read_throttle
 from ._threads import Threads
 
 _log: Final = Log("trio_mcp.server")
@@ -55,15 +72,20 @@ class ToolOptions(Description, RunOptions, total=False):
 
     annotations: ToolAnnotations | None
     limit: int | None
-    resume: Literal["park", "replay"]
+    task: Literal["never", "optional", "required"]
+    ttl: float | None
+    poll: float
+    ask_first: bool
+    restartable: bool
     input_schema: Mapping[str, Any] | None
     output_schema: Mapping[str, Any] | None
+    ui: str | None
+    visibility: Collection[Visibility] | None
 
 
-@final
 @attrs.frozen(kw_only=True, eq=False)
 class RegisteredTool:
-    """A function as a tool.
+    """A function as a tool. One whose calls may become tasks is a `TaskTool`.
 
     Attributes:
         tool: What clients see of it.
@@ -71,8 +93,12 @@ class RegisteredTool:
         handler: The function.
         marks: The arguments that HTTP header fields repeat.
         check_output: Validates structured output against a schema that was not made from hints.
-        asking: Whether it may ask its client, and what happens to it meanwhile.
-        is_simple: Whether `HandlerFunction.call_simply` can call it.
+        is_simple: Whether it is called here, as `HandlerFunction.is_simple` says.
+        is_strict: Whether JSON in a string is refused where a parameter takes no string.
+        is_open: Whether it returns a list of anything: a value, or what is shown if blocks or media are in it.
+        is_wrapped: Whether its structured output is wrapped for clients that know only objects there.
+        is_text: Whether a `str` that it returns is its result.
+        page: The URI of the page by which hosts show its results; `None` for most.
     """
 
     tool: Tool
@@ -80,19 +106,24 @@ class RegisteredTool:
     handler: HandlerFunction
     marks: tuple[HeaderMark, ...]
     check_output: Callable[[Any], None] | None
-    asking: Asking
     is_simple: bool
+    is_strict: bool
+    is_open: bool
+    is_wrapped: bool
+    is_text: bool
+    page: str | None = None
+
+    @property
+    def is_restartable(self) -> bool:
+        """Whether its calls are run again if their process dies."""
+        return False
 
     def seen_by(self, revision: Revision) -> Tool:
         """Return what a client of a revision sees."""
         return self.tool if revision.is_modern else self.older_tool
 
     async def call(
-        self,
-        arguments: Mapping[str, Any],
-        context: Context[Any],
-        threads: Threads,
-        max_file_bytes: int,
+        self, arguments: Mapping[str, Any], context: Context[Any], threads: Threads, limits: Limits
     ) -> object:
         """Call the function, and make a result of what it returns or raises.
 
@@ -102,7 +133,7 @@ class RegisteredTool:
             arguments: The arguments, as plain JSON.
             context: The request.
             threads: The threads that call functions and read files.
-            max_file_bytes: The largest file that is read for the result.
+            limits: What may be read of files for the result, and of JSON in strings.
 
         Returns:
             A result; as plain JSON if that is the same in every revision.
@@ -110,17 +141,22 @@ class RegisteredTool:
         Raises:
             RequestError: The function raised it.
         """
-        handler, name = self.handler, self.tool.name
+        handler, name, max_file_bytes = self.handler, self.tool.name, limits.max_file_bytes
         try:
-            values = handler.spec.decode(arguments)
+            values = self._decoded(arguments, limits.max_decoded_bytes)
         except InvalidValue as error:
             return _failure(f"Invalid arguments for {name}: {error}")
         try:
             try:
                 if self.is_simple:
-                    returned = await handler.call_simply(values, context)
-                    if returned.__class__ is str and self.tool.output_schema is None:
+                    for parameter in handler.injection.contexts:
+                        values[parameter] = context
+                    args, kwargs = handler.spec.arrange(values)
+                    returned = await handler.function(*args, **kwargs)
+                    if returned.__class__ is str and self.is_text:
                         return {"content": [{"type": "text", "text": returned}]}
+                    if self.tool.output_schema is not None and not isinstance(returned, _RESULTS):
+                        return self._structured(returned, context.revision)
                     result = await self._result(returned, threads, max_file_bytes)
                 else:
                     result = await handler.call(
@@ -142,42 +178,97 @@ class RegisteredTool:
         except BaseException as error:  # noqa: ASYNC103
             if propagating(error) is not None:
                 raise
-            if is_unusable_answer(error):
+            if failed_by_client(error):
                 return _failure(str(error))  # noqa: ASYNC104
             # The boundary of one call. The exception may hold what clients must not see.
-            _log.exception("tool %s failed", name)
+            misfit = ": its result does not fit its annotation" if isinstance(error, InvalidValue) else ""
+            _log.exception("tool %s failed%s", name, misfit)
+            # The error has no other name here: it refers to this frame, and that to the whole request.
+            report_failure(
+                *sink_of_request(context),
+                TypeError(f"the result of tool {name} does not fit its annotation: {error}") if misfit else error,
+            )
             return _failure(f"{name} failed. The server's log says why.")  # noqa: ASYNC104
-        if isinstance(result, NonFinalResult) or self.older_tool is self.tool or context.revision.is_modern:
+        if isinstance(result, NonFinalResult) or not self.is_wrapped or context.revision.is_modern:
             return result
         return _wrapped(result)
+
+    def _decoded(self, arguments: Mapping[str, Any], most: int) -> dict[str, Any]:
+        try:
+            return self.handler.spec.decode(arguments)
+        except InvalidValue:
+            read = None if self.is_strict else read_texts(arguments, self.handler.spec.input_schema, most)
+            if read is None:
+                raise
+        return self.handler.spec.decode(read)
+
+    def _structured(self, returned: object, revision: Revision) -> dict[str, Any]:
+        """Return what `tool_result` makes of structured output, as plain JSON of a revision: it is made often.
+
+        Raises:
+            InvalidValue: It does not fit the tool's return annotation.
+        """
+        if returned.__class__ is types.CoroutineType:
+            self._refuse_coroutine(returned)
+        value = self.handler.spec.encode_result(returned)
+        text = value if isinstance(value, str) else _json.encode(value).decode()
+        result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+        if revision >= Revision.V2025_06_18:
+            is_seen_as_is = not self.is_wrapped or revision.is_modern
+            result["structuredContent"] = value if is_seen_as_is else {RESULT_MEMBER: value}
+        return result
 
     async def _result(
         self, returned: object, threads: Threads, max_file_bytes: int
     ) -> CallToolResult | NonFinalResult:
         if isinstance(returned, NonFinalResult):
             return returned
-        if self.handler.spec.output_schema is None:
-            returned = await with_media_read(returned, threads, max_file_bytes)
-        result = tool_result(returned, self.handler.spec)
+        if returned.__class__ is types.CoroutineType:
+            self._refuse_coroutine(returned)
+        spec = self.handler.spec
+        if spec.output_schema is None or (self.is_open and _has_shown_parts(returned)):
+            if not isinstance(returned, CallToolResult):
+                spec.check_returned(returned)
+            result = shown_result(await with_media_read(returned, threads, max_file_bytes))
+        else:
+            result = tool_result(returned, spec)
+        if self.page is not None and not any(isinstance(block, TextContent) for block in result.content):
+            _log.warning(
+                "the tool %s has returned no text: who cannot show %s sees nothing", self.tool.name, self.page
+            )
         schema = self.tool.output_schema
         if result is returned and schema is not None and not result.is_error:
             # The function made the result; results made here fit (server/tools, "Output Schema").
-            if result.structured_content is ABSENT:
+            if not result.has_structured_content:
                 raise TypeError(f"{self.tool.name} has an output schema: its result needs structured_content")
             check = self.check_output or _compiled("output_schema", schema)
             check(result.structured_content)
         return result
 
+    def _refuse_coroutine(self, returned: Any) -> NoReturn:
+        returned.close()  # else Python warns as well
+        raise TypeError(f"{self.tool.name} returned a coroutine: did you forget await?")
+
 
 @final
-class ToolRegistry:
-    """The tools of a server, in the order in which they were registered."""
+class ToolRegistry(NamedRegistry[RegisteredTool]):
+    """The tools of a server, in the order in which they were registered.
 
-    def __init__(self) -> None:
-        self.entries: Final = Registry[RegisteredTool]("tool")
+    Attributes:
+        is_strict: Whether further tools refuse JSON in a string where a parameter takes no string.
+        has_apps: Whether a tool was ever registered that a page shows, or that says who may call it.
+    """
 
-    def add(self, function: Callable[..., Any], options: ToolOptions) -> None:
-        """Register a function as a tool.
+    is_strict = False
+    has_apps = False
+
+    def add(
+        self,
+        function: Callable[..., Any],
+        options: ToolOptions,
+        make: Callable[..., RegisteredTool] = RegisteredTool,
+    ) -> None:
+        """Register a function as a tool, which `make` makes of what was read.
 
         Raises:
             TypeError: Its parameters or its result have no form in JSON.
@@ -195,84 +286,194 @@ class ToolRegistry:
         if output_schema is not None:
             spec, check_output = with_output_schema(spec, output_schema)
             handler = attrs.evolve(handler, spec=spec)
+        page, visibility = options.get("ui"), options.get("visibility")
+        if page is not None or visibility is not None:
+            options = {**options, "meta": tool_meta(options.get("meta"), page, visibility)}
         description = described(options, spec.name, spec.description)
-        name = description["name"]
+        name, annotations = description["name"], options.get("annotations")
         if _NAME.fullmatch(name) is None:
             raise ValueError(f"a tool's name is 1 to 128 of A-Z a-z 0-9 _ - . and not {name!r} (SEP-986)")
         try:
             marks = header_marks(spec.input_schema)
         except ValueError as error:
             raise ValueError(f"tool {name!r}: parameter {error}") from error
+        # A schema would promise structured output, which blocks are not.
+        is_open = output_schema is None and _is_of_any_list(spec.output_schema)
         tool = older_tool = Tool(
             input_schema=spec.input_schema,
-            output_schema=spec.output_schema,
-            annotations=options.get("annotations"),
+            output_schema=None if is_open else spec.output_schema,
+            annotations=annotations,
             **description,
         )
-        if spec.output_schema is not None and needs_wrapping(spec.output_schema):
-            older_tool = evolve(tool, output_schema=wrapped_schema(spec.output_schema))
-        asking = Asking.REPLAY if options.get("resume") == "replay" else Asking.PARK
-        registered = RegisteredTool(
+        is_wrapped = spec.output_schema is not None and needs_wrapping(spec.output_schema)
+        if tool.output_schema is not None and is_wrapped:
+            older_tool = evolve(tool, output_schema=wrapped_schema(tool.output_schema))
+        registered = make(
             tool=tool,
             older_tool=older_tool,
             handler=handler,
             marks=marks,
             check_output=check_output,
             is_simple=handler.is_simple,
-            asking=asking if handler.may_ask else Asking.NEVER,
+            is_strict=self.is_strict,
+            is_open=is_open,
+            is_wrapped=is_wrapped,
+            is_text=spec.output_schema is None and spec.may_return(str),
+            page=page,
         )
-        self.entries.add(name, registered, read_scopes(options.get("scopes")))
+        throttle = read_throttle(options.get("rate"), f"the tool {name}")
+        self.entries.add(name, registered, read_scopes(options.get("scopes")), throttle)
+        self.has_apps = self.has_apps or page is not None or visibility is not None
 
     def asking(self, name: object) -> Asking:
         """Return whether a tool may ask its client, and what happens to it meanwhile."""
-        registered = self.entries.get(name) if isinstance(name, str) else None
-        return Asking.NEVER if registered is None else registered.asking
+        registered = self.entries.shown.get(name) if isinstance(name, str) else None
+        return Asking.NEVER if registered is None else registered.handler.asking
+
+    def restartable(self) -> list[str]:
+        """Return the tools whose calls are run again if their process dies."""
+        return [name for name, tool in self.entries.shown.items() if tool.is_restartable]
 
     def marks_of(self, name: object) -> tuple[HeaderMark, ...]:
         """Return which arguments of a tool HTTP header fields repeat."""
-        registered = self.entries.get(name) if isinstance(name, str) else None
+        registered = self.entries.shown.get(name) if isinstance(name, str) else None
         return () if registered is None else registered.marks
-
-    def get(self, name: str) -> RegisteredTool:
-        """Return the tool of this name.
-
-        Raises:
-            RequestError: No tool has this name.
-        """
-        registered = self.entries.get(name)
-        if registered is None:
-            raise _unknown(name)
-        return registered
-
-    def check_permit(self, name: object, origin: Origin | None) -> None:
-        """Check that whoever has sent a message may call a tool, if there is one.
-
-        Raises:
-            RequestError: Not so.
-        """
-        permit = self.entries.permit(name)
-        if permit is not None and not permit.allows(origin):
-            raise permit.refusal(_unknown(str(name)))
-
-
-def _unknown(name: str) -> RequestError:
-    return RequestError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
 
 
 def _written(error: ToolError) -> str:
     """Return a tool's own text of its failure, unescaped: a model reads it, not a terminal."""
-    return str(error) if type(error).__str__ is not ToolError.__str__ else Exception.__str__(error)
+    text = str(error) if type(error).__str__ is not ToolError.__str__ else Exception.__str__(error)
+    return text or "the tool failed without a message"
+
+
+def read_method_handler(method: str, function: MethodHandler) -> MethodHandler:
+    """Read a function that serves a method by itself.
+
+    Returns:
+        The function; for ``tools/call`` one that makes a result of its `ToolError`, as that of any tool.
+
+    Raises:
+        TypeError: It cannot be called with the parameters and the context.
+    """
+    refuse_uncallable(function)
+    name = name_of(function)
+    if not takes(function, {}, None):
+        raise TypeError(
+            f"{name}() serves {method}, and is called with its parameters as plain JSON and the Context: "
+            f"write async def {name}(params, ctx: Context)"
+        )
+    if not inspect.iscoroutinefunction(function):
+        function = _awaited(function, method, name)
+    if method != "tools/call":
+        return function
+
+    return partial(with_failures, function)
+
+
+async def with_failures(function: Callable[..., object], *args: object) -> object:
+    """Call what answers a call of a tool. Its `ToolError` becomes a result, as that of any tool."""
+    try:
+        try:
+            result: Any = function(*args)
+            return (await result) if hasattr(result, "__await__") else result  # noqa: ASYNC910 - as it does
+        except BaseExceptionGroup as group:
+            alone = error_for_caller(group)
+            if alone is None:
+                raise
+            raise alone from None
+    except ToolError as error:
+        return _failure(_written(error))  # noqa: ASYNC910 - likewise
+
+
+def takes(function: Callable[..., Any], *args: object) -> bool:
+    """Whether a function can be called with these arguments, as far as that can be seen."""
+    try:
+        inspect.signature(function).bind(*args)
+    except TypeError:
+        return False
+    except ValueError:  # of some written in C
+        pass
+    return True
+
+
+def _awaited(function: Callable[..., object], method: str, name: str) -> MethodHandler:
+    async def call(params: Mapping[str, Any], context: Context[Any]) -> object:
+        result: Any = function(params, context)
+        if not hasattr(result, "__await__"):
+            raise TypeError(
+                f"{name}() serves {method}, and is not async: write async def {name}(params, ctx: Context)"
+            )
+        return await result  # noqa: ASYNC910 - as it does
+
+    return call
+
+
+KINDS_OF_LISTS: Final[Mapping[str, ListKind]] = types.MappingProxyType(
+    {
+        "tools/list": "tools",
+        "prompts/list": "prompts",
+        "resources/list": "resources",
+        "resources/templates/list": "resources",
+    }
+)
+"""The methods whose results are lists, and what `Server.list_changed` calls these."""
+
+
+def check_options_of_method(method: str, *, keep: bool, resume: str) -> None:
+    """Refuse options of the handler of a whole method that do nothing for that method.
+
+    Raises:
+        ValueError: They do nothing.
+    """
+    if keep and method not in KINDS_OF_LISTS:
+        raise ValueError(f"{method} is no list: keep=True is for {', '.join(KINDS_OF_LISTS)}")
+    if resume != "park" and method not in INPUT_METHODS:
+        raise ValueError(f"{method} is never resumed: resume is for {', '.join(sorted(INPUT_METHODS))}")
+
+
+@final
+class KeptLists:
+    """The first pages of lists that handlers of whole methods make, until it is said that these have changed."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, Revision], Kept] = {}
+        self._changes: dict[ListKind, int] = {}
+        self._serials = itertools.count(1)
+
+    def keeping(self, method: str, handler: MethodHandler) -> MethodHandler:
+        """Return the handler of a method that calls another one only for what is not kept."""
+        kind = KINDS_OF_LISTS[method]
+
+        async def keep(params: Mapping[str, Any], context: Context[Any]) -> object:
+            if not are_plain(params, FIRST_PAGE):
+                return await handler(params, context)
+            changes = self._changes.get(kind, 0)  # before the handler looks: there may be more meanwhile
+            kept = self._kept.get((method, context.revision))
+            if kept is None or kept.changes != changes:
+                result = await handler(params, context)
+                kept = self._kept[method, context.revision] = Kept(result, changes)
+            return kept
+
+        return keep
+
+    def forget(self, kind: ListKind) -> None:
+        """Forget what has changed. In any thread."""
+        self._changes[kind] = next(self._serials)
 
 
 def _wrapped(result: CallToolResult) -> CallToolResult:
     """Return a result for clients that know only objects as structured output."""
-    if result.is_error or result.structured_content is ABSENT:
+    if result.is_error or not result.has_structured_content:
         return result
     return evolve(result, structured_content={RESULT_MEMBER: result.structured_content})
 
 
 def _failure(text: str) -> CallToolResult:
     return CallToolResult(content=(TextContent(text=text),), is_error=True)
+
+
+_RESULTS: Final = (CallToolResult, NonFinalResult)
+"""What a function returns that makes its result itself."""
 
 
 # Schemas that the author has written.
@@ -322,7 +523,7 @@ def with_output_schema(spec: CallSpec, schema: Mapping[str, Any]) -> tuple[CallS
         check(plain)
         return plain
 
-    return attrs.evolve(spec, output_schema=dict(schema), encode=encode), check
+    return attrs.evolve(spec, output_schema=dict(schema), encode=encode, exact=None), check
 
 
 def _compiled(what: str, schema: Mapping[str, Any]) -> Callable[[Any], None]:
@@ -376,7 +577,7 @@ def _has_block(hint: Any) -> bool:
 async def with_media_read(returned: Any, threads: Threads, max_bytes: int) -> Any:
     """Return what a tool returned, with bytes, files, pictures and sound read and replaced by blocks.
 
-    A list with other values in it is returned as it is.
+    Other values in a list stay what they are.
 
     Args:
         returned: What it returned.
@@ -392,9 +593,7 @@ async def with_media_read(returned: Any, threads: Threads, max_bytes: int) -> An
     if isinstance(returned, read_first):
         return await _as_read_block(returned, threads, max_bytes)
     parts = _parts(returned)
-    if parts is None or not any(isinstance(part, read_first) for part in parts):
-        return returned
-    if not all(_is_shown(part) or isinstance(part, read_first) for part in parts):
+    if parts is None or not _has_shown_parts(parts) or not any(isinstance(part, read_first) for part in parts):
         return returned
     return [await _as_read_block(part, threads, max_bytes) for part in parts]
 
@@ -408,32 +607,56 @@ async def _as_read_block(part: Any, threads: Threads, max_bytes: int) -> Any:
 
 
 def tool_result(returned: object, spec: CallSpec) -> CallToolResult:
-    """Return the result for what a tool returned.
+    """Return the result for what a tool with an output schema returned.
 
-    With an output schema that is structured output, and the same as text for clients that only read text
-    (2025-06-18, server/tools, "Structured Content"). Without, text and blocks are shown as they are, and any
-    other value as JSON.
+    That is structured output, and the same as text for clients that only read text (2025-06-18, server/tools,
+    "Structured Content").
 
     Raises:
         InvalidValue: It does not fit the tool's return annotation.
-        TypeError: It has no form in JSON.
     """
     if isinstance(returned, CallToolResult):
         return returned
-    if spec.output_schema is not None:
-        value = spec.encode_result(returned)
-        return CallToolResult(content=(_as_text(value),), structured_content=value)
+    value = spec.encode_result(returned)
+    return CallToolResult(content=(_as_text(value),), structured_content=value)
+
+
+def shown_result(returned: object) -> CallToolResult:
+    """Return the result for what a tool without an output schema returned.
+
+    Text and blocks are shown as they are, and any other value as JSON, also one beside blocks in a list.
+
+    Raises:
+        InvalidValue: It has no form in JSON.
+    """
+    if isinstance(returned, CallToolResult):
+        return returned
     if returned is None:
         return CallToolResult(content=())
     if _is_shown(returned):
         return CallToolResult(content=(_as_block(returned),))
     parts = _parts(returned)
-    if parts is not None and all(_is_shown(part) for part in parts):
+    if parts is not None and (_has_shown_parts(parts) or all(isinstance(part, str) for part in parts)):
         return CallToolResult(content=tuple(_as_block(part) for part in parts))
     plain = to_json(returned)
     return CallToolResult(
         content=(_as_text(plain),), structured_content=plain if _json.is_object(plain) else ABSENT
     )
+
+
+def _is_of_any_list(schema: Mapping[str, Any] | None) -> bool:
+    return schema is not None and {k: v for k, v in schema.items() if k != "description"} == {"type": "array"}
+
+
+def _has_shown_parts(returned: object) -> bool:
+    """Whether a list is shown part by part: a block or media is in it, or bytes among nothing but text."""
+    parts = _parts(returned)
+    if parts is None:
+        return False
+    others = [part for part in parts if not isinstance(part, (str, *_BYTES))]
+    if others:
+        return any(isinstance(part, (*_BLOCKS, *_read_first())) for part in others)
+    return any(isinstance(part, _BYTES) for part in parts)
 
 
 def _parts(value: Any) -> Sequence[object] | None:
@@ -445,7 +668,7 @@ def _is_shown(value: object) -> bool:
 
 
 def _as_block(value: Any) -> Any:
-    return TextContent(text=value) if isinstance(value, str) else value
+    return value if isinstance(value, _BLOCKS) else _as_text(value if isinstance(value, str) else to_json(value))
 
 
 def _as_text(value: object) -> TextContent:

@@ -1,12 +1,13 @@
-"""What people test their own with: transports (`ChannelTests`), and whoever logs in (`AuthorizationServer`).
+"""What people test their own with: servers, clients, transports, and whoever logs in; see docs/testing.md.
 
-Nothing here imports pytest.
+Nothing here imports pytest but the plugin. What is used is imported then.
 """
 
-from ._answers import ReceivedRequest as ReceivedRequest
-from ._authorization_server import AuthorizationServer as AuthorizationServer
-from ._channel_tests import ChannelTests as ChannelTests
-from ._issuing import AuthorizationClient as AuthorizationClient
-from ._issuing import Misbehaviour as Misbehaviour
+from typing import TYPE_CHECKING
 
-__all__ = ["AuthorizationClient", "AuthorizationServer", "ChannelTests", "Misbehaviour", "ReceivedRequest"]
+from .._lazily import attach as _attach
+
+if TYPE_CHECKING:
+    from ._public import *  # noqa: F403
+else:  # type checkers would take any name for one that exists
+    __getattr__, __dir__, __all__ = _attach(__name__)

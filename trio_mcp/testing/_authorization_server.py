@@ -10,6 +10,7 @@ and of identity assertion authorization grants; 2026-07-28, basic/authorization.
 from __future__ import annotations
 
 import html
+import secrets
 import ssl
 import time
 from collections import Counter, deque
@@ -22,7 +23,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 import attrs
 import trio
 
-from .._auth._resource_server import ResourceServer
+from .._auth._verifiers import ResourceServer
 from .._codec import _json
 from .._codec._json import is_object
 from .._core._http_rules import HttpServerSettings
@@ -32,6 +33,7 @@ from .._http._client import open_http_client
 from .._http._messages import HttpRequest
 from .._http._target import parse_target
 from .._limits import KIB
+from .._oauth._clients import DEVICE_CODE
 from .._server._server import Server
 from .._trio import open_hidden_nursery
 from ._answers import NOT_STORED, Answer, ReceivedRequest, json_answer, page_of, random_text
@@ -41,11 +43,13 @@ from ._issuing import (
     GRANT_TYPES,
     AuthorizationClient,
     Code,
+    DeviceLogin,
     Issuer,
     Login,
     Misbehaviour,
     OAuthRefused,
     client_of_metadata,
+    is_local,
     keep,
 )
 
@@ -130,7 +134,7 @@ class AuthorizationServer(TokenEndpoint):
         try:
             self._issued = Issuer(lambda: self.now(), self.algorithm)  # noqa: PLW0108 - it may be replaced
         except ImportError as error:
-            from .._oauth._dpop import needs_auth_extra
+            from .._oauth._signed import needs_auth_extra
 
             raise needs_auth_extra(error) from error
         self._issued.url = self.issuer
@@ -268,6 +272,7 @@ class AuthorizationServer(TokenEndpoint):
         async def verify(token: str) -> Mapping[str, Any] | None:
             await trio.lowlevel.checkpoint()
             known = self._issued.introspect(token)
+            known.pop("iat", None)  # by its own clock, which a test may have moved
             return known if known["active"] else None
 
         given: dict[str, Any] = {"verifier": verify, "keep_for": 0.0, **options}
@@ -333,6 +338,10 @@ class AuthorizationServer(TokenEndpoint):
             match request.method, request.path.removeprefix(root):
                 case "GET", "/jwks":
                     return json_answer(self.jwks(), headers={"cache-control": "max-age=300"})
+                case "POST", "/device_authorization":
+                    return await self._show_code(request)
+                case "GET", "/device":
+                    return self._device(request.parameters.get("user_code", ""))
                 case "GET", "/authorize":
                     return await self._authorize(request.parameters)
                 case "POST", "/consent":
@@ -382,6 +391,7 @@ class AuthorizationServer(TokenEndpoint):
         metadata: dict[str, Any] = {
             "issuer": "https://other.example" if "another-issuer-in-metadata" in wrong else self.issuer,
             "authorization_endpoint": self._url("/authorize"),
+            "device_authorization_endpoint": self._url("/device_authorization"),
             "token_endpoint": self._url("/token"),
             "jwks_uri": self._url("/jwks"),
             "revocation_endpoint": self._url("/revoke"),
@@ -415,7 +425,7 @@ class AuthorizationServer(TokenEndpoint):
             ("private-endpoints", "https://169.254.169.254"),
         ):
             if misbehaviour in wrong:
-                for name in ("authorization", "token", "registration"):
+                for name in ("authorization", "token", "registration", "device_authorization"):
                     metadata[f"{name}_endpoint"] = f"{base}/{name}"
         return metadata
 
@@ -440,7 +450,17 @@ class AuthorizationServer(TokenEndpoint):
             )
         if self.consent == "denied":
             return self._sent_back(uri, state, error="access_denied")
-        code = Code(
+        code = self._code(client, form, uri, challenge)
+        if self.consent == "given":
+            return self._agreed(code, state)
+        id = random_text()
+        keep(self._asked, id, (code, state))
+        return self._consent_page(client, code, id)
+
+    def _code(
+        self, client: AuthorizationClient, form: Mapping[str, str], uri: str = "", challenge: str = ""
+    ) -> Code:
+        return Code(
             client_id=client.client_id,
             subject=self.subject,
             redirect_uri=uri,
@@ -450,14 +470,43 @@ class AuthorizationServer(TokenEndpoint):
             until=self.now() + self.code_lifetime,
             key=form.get("dpop_jkt"),
         )
-        if self.consent == "given":
-            return self._agreed(code, state)
-        id = random_text()
-        keep(self._asked, id, (code, state))
-        return self._consent_page(client, code, id)
+
+    async def _show_code(self, request: ReceivedRequest) -> Answer:
+        """Begin a login at another device (RFC 8628, section 3.2)."""
+        await self._known_client(request.parameters.get("client_id", ""))
+        client = self._authenticated(request)
+        if DEVICE_CODE not in client.grant_types:
+            raise OAuthRefused("unauthorized_client", "the client may not log anybody in by a code")
+        shown, device_code = f"{secrets.randbelow(10**8):08}", random_text()
+        keep(self._issued.devices, shown, DeviceLogin(self._code(client, request.parameters), device_code))
+        page = self._url("/device")
+        answer = {"device_code": device_code, "user_code": shown, "verification_uri": page, "interval": 1}
+        answer |= {"verification_uri_complete": f"{page}?user_code={shown}", "expires_in": self.code_lifetime}
+        return json_answer(answer, headers=NOT_STORED)
+
+    def _device(self, shown: str) -> Answer:
+        login = self._issued.devices.get(shown)
+        if login is None:
+            action = html.escape(quote(self._url("/device"), safe="/:"))
+            content = f"<form action={action}><input name=user_code></form>"
+            return page_of("Which code was shown to you?", content)
+        if self.consent == "asked":
+            id = random_text()
+            keep(self._asked, id, (login.code, shown))
+            return self._consent_page(self.clients[login.code.client_id], login.code, id)
+        return self._decide(login, is_allowed=self.consent == "given")
+
+    @staticmethod
+    def _decide(login: DeviceLogin | None, *, is_allowed: bool) -> Answer:
+        if login is not None:
+            login.is_allowed = is_allowed
+        return page_of("You are logged in" if is_allowed else "You are not logged in", "")
 
     def _consent_page(self, client: AuthorizationClient, code: Code, id: str) -> Answer:
         host = urlsplit(code.redirect_uri).netloc
+        # Any program of this machine could listen there, under any name.
+        is_anybody = bool(host) and all(map(is_local, client.redirect_uris))
+        warning = "<p>Agree only if you have just started it on this machine.</p>" if is_anybody else ""
         wanted = "".join(f"<li>{html.escape(scope)}</li>" for scope in sorted(code.scopes))
         buttons = "".join(
             f"<button name=decision value={value}>{label}</button>"
@@ -465,9 +514,10 @@ class AuthorizationServer(TokenEndpoint):
         )
         page = page_of(
             "Do you agree?",
-            f"<p><b>{html.escape(client.name)}</b>, at {html.escape(host)}, wants to act for "
+            f"<p><b>{html.escape(client.name)}</b>, at {html.escape(host or 'another device')}, wants to act for "
             f"<b>{html.escape(code.subject)}</b> at {html.escape(code.resource or 'any server')}.</p>"
-            f"<ul>{wanted}</ul><form method=post action={html.escape(quote(self._url('/consent'), safe='/:'))}>"
+            f"{warning}<ul>{wanted}</ul>"
+            f"<form method=post action={html.escape(quote(self._url('/consent'), safe='/:'))}>"
             f"<input type=hidden name=request value={id}>{buttons}</form>",
         )
         # Another page cannot agree in somebody's name: it has not got the cookie.
@@ -481,6 +531,9 @@ class AuthorizationServer(TokenEndpoint):
         if asked is None or f"consent={id}" not in request.headers.get("cookie", "").split("; "):
             return page_of("That was not asked", "", 400)
         code, state = asked
+        if not code.redirect_uri:  # of a login at another device
+            is_allowed = request.parameters.get("decision") == "allow"
+            return self._decide(self._issued.devices.get(state), is_allowed=is_allowed)
         if request.parameters.get("decision") != "allow":
             return self._sent_back(code.redirect_uri, state, error="access_denied")
         return self._agreed(code, state)
@@ -503,7 +556,8 @@ class AuthorizationServer(TokenEndpoint):
 
     async def _known_client(self, client_id: str) -> AuthorizationClient:
         client = self._issued.clients.get(client_id)
-        if client is None and self.client_id_metadata and urlsplit(client_id).scheme in {"https", "http"}:
+        is_url = urlsplit(client_id).scheme == "https" or is_local(client_id)
+        if client is None and self.client_id_metadata and is_url:
             client = client_of_metadata(await self._document(client_id), client_id, secret=False)
             keep(self._issued.clients, client_id, client)
         if client is None:
@@ -528,6 +582,8 @@ class AuthorizationServer(TokenEndpoint):
                 raise OAuthRefused("invalid_client", "the client's metadata cannot be fetched") from error
         if not is_object(document) or document.get("client_id") != url or "client_secret" in document:
             raise OAuthRefused("invalid_client", "the client's metadata is not of this URL")
+        if not isinstance(document.get("client_name"), str) or not document.get("redirect_uris"):
+            raise OAuthRefused("invalid_client", "the client's metadata has no client_name or no redirect_uris")
         return cast("Mapping[str, Any]", document)
 
     def _register(self, body: bytes) -> Answer:

@@ -11,13 +11,13 @@ from typing import Any, Final, Literal
 
 import trio
 
+from .._oauth._clients import DEVICE_CODE
+from .._oauth._tokens import ID_JAG, JWT_BEARER, TOKEN_EXCHANGE
 from ._answers import NOT_STORED, Answer, ReceivedRequest, json_answer, random_text
 from ._issuing import (
-    ID_JAG,
     ID_TOKEN,
-    JWT_BEARER,
-    TOKEN_EXCHANGE,
     AuthorizationClient,
+    Code,
     Issuer,
     Login,
     Misbehaviour,
@@ -68,6 +68,7 @@ class TokenEndpoint:
             "authorization_code": self._by_code,
             "refresh_token": self._by_refresh_token,
             "client_credentials": self._by_credentials,
+            DEVICE_CODE: self._by_device_code,
             JWT_BEARER: self._by_assertion,
             TOKEN_EXCHANGE: self._by_exchange,
         }
@@ -92,6 +93,30 @@ class TokenEndpoint:
             raise OAuthRefused(
                 "invalid_dpop_proof", "the proof is by another key than the authorization request named"
             )
+        return self._agreed_on(given, client, key)
+
+    def _by_device_code(
+        self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
+    ) -> Answer:
+        """Give a token once somebody has entered the code that was shown (RFC 8628, section 3.5)."""
+        found = [
+            (shown, each)
+            for shown, each in self._issued.devices.items()
+            if each.device_code == form.get("device_code")
+        ]
+        if not found or found[0][1].code.client_id != named(client).client_id:
+            raise OAuthRefused("invalid_grant", "the device code is not valid")
+        (shown, login) = found[0]
+        if login.code.until < self._issued.now():
+            raise OAuthRefused("expired_token", "nobody has entered the code in time")
+        if login.is_allowed is None:
+            raise OAuthRefused("authorization_pending", "nobody has entered the code so far")
+        del self._issued.devices[shown]
+        if not login.is_allowed:
+            raise OAuthRefused("access_denied", "the person does not agree")
+        return self._agreed_on(login.code, client, key)
+
+    def _agreed_on(self, given: Code, client: AuthorizationClient | None, key: str | None) -> Answer:
         login = Login(
             client_id=given.client_id,
             subject=given.subject,

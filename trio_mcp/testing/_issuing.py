@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import math
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, cast, final
@@ -18,15 +19,16 @@ from urllib.parse import unquote_plus, urlsplit
 import attrs
 
 from .._oauth._access_tokens import texts
-from .._oauth._dpop import InvalidProof, read_proof, token_hash
+from .._oauth._clients import ASSERTION_TYPE, DEVICE_CODE
+from .._oauth._code import code_challenge
+from .._oauth._dpop import InvalidProof, read_proof
+from .._oauth._tokens import JWT_BEARER, TOKEN_EXCHANGE, TOKEN_TYPES
 
-JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
-ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
-ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"
-_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+ID_TOKEN: Final = f"{TOKEN_TYPES}id_token"
 
-GRANT_TYPES: Final = ("authorization_code", "refresh_token", "client_credentials", JWT_BEARER, TOKEN_EXCHANGE)
+GRANT_TYPES: Final = (
+    *("authorization_code", "refresh_token", "client_credentials", JWT_BEARER, TOKEN_EXCHANGE, DEVICE_CODE),
+)
 AUTHENTICATION_METHODS: Final = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
 
 PROOF_SECONDS: Final = 300
@@ -119,12 +121,24 @@ class AuthorizationClient:
         return any(uri == own or _are_same_but_for_the_port(uri, own) for own in self.redirect_uris)
 
 
+def is_local(uri: str) -> bool:
+    """Whether a redirect URI leads to a port of this machine."""
+    parts = urlsplit(uri)
+    return parts.scheme == "http" and parts.hostname in {"127.0.0.1", "::1", "localhost"}
+
+
+def _is_safe(uri: str) -> bool:
+    """Whether nobody else can read what is sent to a redirect URI: an app may have a scheme (RFC 8252, 7.1)."""
+    scheme = urlsplit(uri).scheme
+    return scheme == "https" or "." in scheme or is_local(uri)
+
+
 def _are_same_but_for_the_port(one: str, other: str) -> bool:
     """Whether both are addresses of this machine and differ in their ports at most."""
     parts, others = urlsplit(one), urlsplit(other)
-    if parts.scheme != "http" or parts.hostname not in {"127.0.0.1", "::1", "localhost"}:
+    if not is_local(one):
         return False
-    return parts._replace(netloc=parts.hostname) == others._replace(netloc=others.hostname or "")
+    return parts._replace(netloc=parts.hostname or "") == others._replace(netloc=others.hostname or "")
 
 
 def client_of_metadata(metadata: Mapping[str, Any], client_id: str, *, secret: bool) -> AuthorizationClient:
@@ -140,6 +154,8 @@ def client_of_metadata(metadata: Mapping[str, Any], client_id: str, *, secret: b
         isinstance(uri, str) for uri in cast("Iterable[object]", uris)
     ):
         raise OAuthRefused("invalid_redirect_uri", "redirect_uris must be a list of strings")
+    if not all(_is_safe(uri) for uri in cast("Iterable[str]", uris)):
+        raise OAuthRefused("invalid_redirect_uri", "redirect_uris must be https, or of this machine")
     grants = metadata.get("grant_types") or ["authorization_code"]
     if "authorization_code" in grants and not uris:
         raise OAuthRefused("invalid_redirect_uri", "redirect_uris is missing")
@@ -185,6 +201,22 @@ class Code:
     resource: str | None
     until: float
     key: str | None = None
+
+
+@final
+@attrs.define
+class DeviceLogin:
+    """A code that was shown, for somebody to enter at another device (RFC 8628).
+
+    Attributes:
+        code: What it will be good for.
+        device_code: By what the client asks for the tokens.
+        is_allowed: What has been decided; `None` for nothing so far.
+    """
+
+    code: Code
+    device_code: str
+    is_allowed: bool | None = None
 
 
 @final
@@ -244,6 +276,7 @@ class Issuer:
         url: The issuer's URL.
         codes: The codes that were given out and not used.
         clients: The clients that are known.
+        devices: The logins at other devices, by what is to be entered there.
     """
 
     def __init__(self, now: Callable[[], float], algorithm: str) -> None:
@@ -253,6 +286,7 @@ class Issuer:
         self._key = _new_key(algorithm)
         self.codes: dict[str, Code] = {}
         self.clients: dict[str, AuthorizationClient] = {}
+        self.devices: dict[str, DeviceLogin] = {}
         self._refresh: dict[str, _RefreshToken] = {}
         self._logins: dict[str, Login] = {}  # by the id of each access token
         self._used: dict[str, float] = {}
@@ -276,15 +310,15 @@ class Issuer:
 
     def access_token(self, login: Login, lifetime: float, claims: Mapping[str, Any] | None = None) -> str:
         """Return an access token (RFC 9068)."""
-        now = int(self.now())
+        now = self.now()
         id = secrets.token_urlsafe(12)
         keep(self._logins, id, login)
         said: dict[str, Any] = {
             "iss": self.url,
             "sub": login.subject,
             "client_id": login.client_id,
-            "iat": now,
-            "exp": int(now + lifetime),
+            "iat": int(now),
+            "exp": math.ceil(now + lifetime),  # not before the `expires_in` that goes with it
             "jti": id,
             "scope": " ".join(sorted(login.scopes)),
         }
@@ -334,7 +368,8 @@ class Issuer:
             raise OAuthRefused("invalid_grant", "the code is not valid")
         if form.get("redirect_uri") != given.redirect_uri:
             raise OAuthRefused("invalid_grant", "redirect_uri is not that of the authorization request")
-        if challenge_of(form.get("code_verifier", "")) != given.challenge:
+        verifier = form.get("code_verifier", "")
+        if not verifier.isascii() or code_challenge(verifier) != given.challenge:
             raise OAuthRefused("invalid_grant", "code_verifier does not fit code_challenge")
         if given.resource is not None and form.get("resource", given.resource) != given.resource:
             raise OAuthRefused("invalid_target", "resource is not that of the authorization request")
@@ -385,7 +420,7 @@ class Issuer:
             401,
             {"www-authenticate": 'Basic realm="clients"'},
         )
-        if form.get("client_assertion_type") == _ASSERTION:
+        if form.get("client_assertion_type") == ASSERTION_TYPE:
             return self._by_assertion(form.get("client_assertion", ""), endpoint)
         used, client_id, secret = "none", form.get("client_id"), form.get("client_secret")
         if authorization is not None and authorization[:6].lower() == "basic ":
@@ -449,9 +484,7 @@ class Issuer:
         minute = int(self.now() // 60) + ahead
         return hmac.new(self._nonce_key, b"%d" % minute, hashlib.sha256).hexdigest()[:32]
 
-    def check_proof(
-        self, proof: str | None, method: str, url: str, *, wants_nonce: bool, token: str | None = None
-    ) -> str | None:
+    def check_proof(self, proof: str | None, method: str, url: str, *, wants_nonce: bool) -> str | None:
         """Return the thumbprint of the key by which a request was signed; `None` if it was not.
 
         Raises:
@@ -471,18 +504,10 @@ class Issuer:
         )
         if claims.get("htm") != method or claims.get("htu") != url or not is_recent:
             raise OAuthRefused("invalid_dpop_proof", "htm, htu or iat is not that of the request")
-        if token is not None and claims.get("ath") != token_hash(token):
-            raise OAuthRefused("invalid_dpop_proof", "ath is not the hash of the token")
         if wants_nonce and claims.get("nonce") not in {self.nonce(), self.nonce(-1)}:
             raise OAuthRefused("use_dpop_nonce", "use the nonce", headers={"dpop-nonce": self.nonce()})
         self.use_once(f"proof {read.thumbprint}", claims, "invalid_dpop_proof")
         return read.thumbprint
-
-
-def challenge_of(verifier: str) -> str:
-    """Return the challenge of a verifier (RFC 7636, section 4.2, S256)."""
-    digest = hashlib.sha256(verifier.encode("ascii", "replace")).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
 
 
 def audiences(claims: Mapping[str, Any]) -> Collection[str]:
@@ -504,11 +529,12 @@ def unverified(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     try:
         parts = jws.extract_compact(token.encode("ascii"))
         claims = _json.decode(parts.payload)
-    except (JoseError, ValueError) as error:
+    except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise OAuthRefused("invalid_grant", "the assertion is no JWT") from error
-    if not isinstance(claims, dict):
+    header: Any = parts.protected
+    if not _json.is_object(header) or not _json.is_object(claims):
         raise OAuthRefused("invalid_grant", "the assertion is no JWT")
-    return parts.headers(), cast("dict[str, Any]", claims)
+    return header, claims
 
 
 def verified(token: str, jwks: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -524,5 +550,5 @@ def verified(token: str, jwks: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         keys = KeySet.import_key_set(cast("Any", jwks))
         return jwt.decode(token, keys, algorithms=["ES256", "RS256", "PS256", "ES384", "EdDSA"]).claims
-    except (JoseError, ValueError, TypeError, KeyError) as error:
+    except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise OAuthRefused("invalid_grant", "the signature of the assertion is wrong") from error

@@ -4,7 +4,8 @@ Attributes have the names of the specification in Python's spelling; `meta` is `
 does not have are not sent to it, so one object can be sent to any peer. Objects are immutable; `evolve` makes a
 changed copy.
 
-Nothing here does I/O or knows JSON. Requests, responses and errors as such are not objects of this package.
+Nothing here does I/O, and `to_json` and `from_json` alone lead to what knows JSON. Requests, responses and errors
+as such are not objects of this package.
 """
 
 from typing import TYPE_CHECKING

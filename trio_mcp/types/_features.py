@@ -5,9 +5,10 @@ are in `_questions`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias, final
+from typing import Literal, Self, TypeAlias, final
 
 from .._absent import ABSENT, Absent
+from .._errors import ToolError
 from .._revisions import Revision
 from ._fields import member, wire
 from ._protocol import (
@@ -464,9 +465,24 @@ class ToolResultContent:
     type: Literal["tool_result"] = "tool_result"
     tool_use_id: str
     content: Sequence[ContentBlock]
-    structured_content: object | Absent = ABSENT
-    is_error: bool | None = None
+    _structured_content: object | Absent = member(default=ABSENT, alias="structured_content")
+    _is_error: bool | None = member(default=None, alias="is_error")
     meta: MetaObject | None = member(default=None, hint=True)
+
+    @property
+    def structured_content(self) -> object:
+        """The result for programs; `None` if there is none, or if it is ``null``."""
+        return None if self._structured_content is ABSENT else self._structured_content
+
+    @property
+    def has_structured_content(self) -> bool:
+        """Whether there is a result for programs, be it ``null``."""
+        return self._structured_content is not ABSENT
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool failed."""
+        return bool(self._is_error)
 
 
 SamplingMessageContentBlock: TypeAlias = (
@@ -486,18 +502,45 @@ class CallToolResult(Result):
     Attributes:
         content: The result for the model.
         structured_content: The result for programs: any JSON value that is valid for the tool's `output_schema`;
-            an object before 2026-07-28.
-        is_error: Whether the tool failed. Then `content` has the reason.
+            an object before 2026-07-28. `None` if there is none; `has_structured_content` tells ``null`` apart.
+        is_error: Whether the tool failed. Then `content` has the reason, which `check` raises.
     """
 
     content: Sequence[ContentBlock]
-    structured_content: object | Absent = member(default=ABSENT, since=Revision.V2025_06_18)
-    is_error: bool | None = None
+    _structured_content: object | Absent = member(
+        default=ABSENT, alias="structured_content", since=Revision.V2025_06_18
+    )
+    _is_error: bool | None = member(default=None, alias="is_error")
+
+    @property
+    def structured_content(self) -> object:
+        """The result for programs; `None` if there is none, or if it is ``null``."""
+        return None if self._structured_content is ABSENT else self._structured_content
+
+    @property
+    def has_structured_content(self) -> bool:
+        """Whether there is a result for programs, be it ``null``."""
+        return self._structured_content is not ABSENT
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool failed."""
+        return bool(self._is_error)
 
     @property
     def text(self) -> str:
         """The text of all text blocks, joined by newlines; other blocks are left out."""
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
+
+    def check(self) -> Self:
+        """Return the result itself, if the tool has not failed: ``(await client.call_tool(…)).check().text``.
+
+        Raises:
+            ToolError: It has; the message is its text.
+        """
+        if self.is_error:
+            raise ToolError(self.text or "the tool failed without a message")
+        return self
 
 
 # Prompts. Spec: server/prompts.
@@ -582,12 +625,14 @@ class SubscriptionFilter:
         prompts_list_changed: Whether changes of the list of prompts are among them.
         resources_list_changed: Whether changes of the list of resources are among them.
         resource_subscriptions: The URIs of the resources whose changes are among them.
+        task_ids: The ids of the tasks whose changes are among them, of the extension for tasks.
     """
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
     resources_list_changed: bool | None = None
     resource_subscriptions: Sequence[str] | None = None
+    task_ids: Sequence[str] | None = None
 
 
 @final

@@ -8,6 +8,8 @@ The rules for readers of the classes:
 * The name of a member on the wire is its attribute's name in camel case; `meta` is `_meta`.
 * A member whose default is `None` or `ABSENT` is not sent while it has that value. Every other member is always
   sent: those without a default, and those whose default has a meaning (`type`, `resultType`, `ttlMs`).
+* What is missing on the wire reads as `None`, or as false. Where that is not the whole truth, the attribute is
+  private, and a property of its name on the wire shows it.
 * `Sequence` in an annotation means: any iterable but a string is accepted, and a tuple is kept.
 
 The modules of the classes do without ``from __future__ import annotations``: attrs, cattrs and
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final, Literal, TypeVar, Union, dataclass_transform, final, get_args, get_origin, overload
 
 import attrs
@@ -103,6 +106,7 @@ def member(
     maximum: float | None = None,
     max_items: int | None = None,
     hint: bool = False,
+    alias: str | None = None,
 ) -> Any:
     """Describe a member that differs between revisions, is bounded, or has another name on the wire.
 
@@ -118,6 +122,7 @@ def member(
         max_items: How many items may be sent.
         hint: Whether the object can be used without it. An invalid value from a peer then becomes the default; of
             a list, invalid items are left out.
+        alias: What the constructor calls it, where a property of that name shows it and the attribute is private.
     """
     described: dict[str, object] = {
         "span": Span(since, until),
@@ -130,7 +135,7 @@ def member(
     }
     if name is not None:
         described["name"] = name
-    return attrs.field(default=default, metadata=described)
+    return attrs.field(default=default, alias=alias, metadata=described)
 
 
 _members: Final[dict[type, tuple[Member, ...]]] = {}
@@ -144,7 +149,7 @@ def members(cls: type) -> tuple[Member, ...]:
 
 
 def _describe(attribute: attrs.Attribute[Any]) -> Member:
-    described: dict[str, Any] = {"name": _wire_name(attribute.name), **attribute.metadata}
+    described: dict[str, Any] = {"name": _wire_name(attribute.alias or attribute.name), **attribute.metadata}
     if attribute.default is not None and attribute.default is not ABSENT:
         described["always_sent"] = True
     return Member(attribute=attribute.name, type=attribute.type, default=attribute.default, **described)
@@ -206,6 +211,21 @@ def evolve(obj: T, /, **changes: Any) -> T:
     return attrs.evolve(obj, **changes)  # type: ignore[misc]  # "expected an attrs class", and it is one
 
 
+# The calls upwards. What is on the wire knows no codec, so these take the public functions, as users do.
+
+
+def to_json(obj: object, revision: Revision | str = LATEST) -> dict[str, Any]:
+    """Return an object of `trio_mcp.types` as plain JSON, as it is sent to a peer; see `trio_mcp.to_json`."""
+    plain: dict[str, Any] = import_module("..", __package__).to_json(obj, revision)
+    return plain
+
+
+def from_json(data: object, kind: type[T]) -> T:
+    """Read plain JSON into an object of `trio_mcp.types`; see `trio_mcp.from_json`."""
+    obj: T = import_module("..", __package__).from_json(data, kind)
+    return obj
+
+
 def _repr(self: attrs.AttrsInstance) -> str:
     values = ((a, getattr(self, a.name)) for a in attrs.fields(type(self)))
     shown = ", ".join(f"{a.alias}={value!r}" for a, value in values if value != a.default)
@@ -240,14 +260,18 @@ def options_of(kind: Any) -> tuple[Any, ...]:
 
 
 def _tuple_maker(name: str, kind: Any) -> Callable[[Any], Any]:
-    # None, or one block instead of several.
-    instead = tuple(option for option in options_of(kind) if get_origin(option) is not Sequence)
+    # None, one block instead of several, or a word for them.
+    others = [option for option in options_of(kind) if get_origin(option) is not Sequence]
+    kept = (tuple, *(str if get_origin(option) is Literal else option for option in others))
 
     def make_tuple(value: Any) -> Any:
-        if isinstance(value, (tuple, *instead)):
+        if value.__class__ is list:
+            return tuple(value)
+        if isinstance(value, kept):
             return value
         if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
             raise TypeError(f"{name} takes several values in an iterable, not {value!r:.60}")
         return tuple(value)
 
+    make_tuple.__annotations__["value"] = kind  # which attrs gives to the constructor
     return make_tuple

@@ -69,6 +69,9 @@ ProgressToken: TypeAlias = str | int
 Cursor: TypeAlias = str
 """The position of a page in a list. Only the server that made it can read it."""
 
+TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
+"""The status of a task. The last three are final."""
+
 CacheScope: TypeAlias = Literal["public", "private"]
 """To which users a cached result may be given: to all, or only to the one who requested it."""
 
@@ -514,9 +517,14 @@ class LoggingMessageNotificationParams(NotificationParams):
         level: How severe it is.
         logger: The name of its source.
         data: Any JSON value, often a string or an object. All revisions require it, but some peers leave out
-            every ``null``, and this one with them; then it is `ABSENT`.
+            every ``null``, and this one with them.
     """
 
     level: LoggingLevel
     logger: str | None = member(default=None, hint=True)
-    data: object | Absent = member(default=ABSENT, required_in=tuple(Revision))
+    _data: object | Absent = member(default=ABSENT, alias="data", required_in=tuple(Revision))
+
+    @property
+    def data(self) -> object:
+        """What is logged; `None` if it is ``null`` or missing."""
+        return None if self._data is ABSENT else self._data

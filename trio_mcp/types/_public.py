@@ -45,6 +45,8 @@ from ._features import ToolUseContent as ToolUseContent
 from ._features import UnknownContent as UnknownContent
 from ._features import UnsubscribeRequestParams as UnsubscribeRequestParams
 from ._fields import evolve as evolve
+from ._fields import from_json as from_json
+from ._fields import to_json as to_json
 from ._protocol import Annotations as Annotations
 from ._protocol import CacheableResult as CacheableResult
 from ._protocol import CacheScope as CacheScope
@@ -83,6 +85,7 @@ from ._protocol import ServerCapabilities as ServerCapabilities
 from ._protocol import ServerTaskRequests as ServerTaskRequests
 from ._protocol import ServerTasksCapability as ServerTasksCapability
 from ._protocol import SetLevelRequestParams as SetLevelRequestParams
+from ._protocol import TaskStatus as TaskStatus
 from ._protocol import ToolsCapability as ToolsCapability
 from ._protocol import ToolTaskRequests as ToolTaskRequests
 from ._questions import BooleanSchema as BooleanSchema
@@ -143,5 +146,4 @@ from ._tasks import RelatedTaskMetadata as RelatedTaskMetadata
 from ._tasks import Task as Task
 from ._tasks import TaskMetadata as TaskMetadata
 from ._tasks import TaskRequestParams as TaskRequestParams
-from ._tasks import TaskStatus as TaskStatus
 from ._tasks import TaskStatusNotificationParams as TaskStatusNotificationParams

@@ -4,6 +4,7 @@ In the legacy era a server asks by requests of its own, from 2026-07-28 on by an
 of the protocol's own errors is here as well; their codes and the error itself are in `trio_mcp._errors`.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, final
@@ -476,6 +477,14 @@ class CreateMessageResult:
 # Roots. Spec: client/roots. Deprecated since 2026-07-28 (SEP-2577).
 
 
+def _with_drive(path: str) -> str:
+    """Return the path of a URI with the colon behind its drive, which some clients encode.
+
+    Python looks for it before it decodes the path. Elsewhere than on Windows it makes no difference.
+    """
+    return re.sub(r"^/([A-Za-z])%3[Aa](?=/|$)", r"/\1:", path)
+
+
 @final
 @wire
 class Root:
@@ -508,7 +517,7 @@ class Root:
         if parts.netloc.lower() not in {"", "localhost"}:
             raise ValueError(f"must be on this machine, is {self.uri[:60]!r}")
         try:
-            path = url2pathname(parts.path)
+            path = url2pathname(_with_drive(parts.path))
         except OSError as error:  # newer versions of Python see a host in a path that begins with two slashes
             raise ValueError(f"must be on this machine, is {self.uri[:60]!r}") from error
         if not path or "\0" in path:

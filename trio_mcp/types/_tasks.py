@@ -1,16 +1,13 @@
 """Requests that outlive their answer. Spec: 2025-11-25, basic/utilities/tasks, and no other revision."""
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias, final
+from typing import Final, final
 
 from .._revisions import Revision
 from ._fields import member, wire
-from ._protocol import Cursor, MetaObject, RequestParams, Result
+from ._protocol import Cursor, MetaObject, RequestParams, Result, TaskStatus
 
 _ONLY: Final = Revision.V2025_11_25
-
-TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
-"""The status of a task. The last three are final."""
 
 
 @final

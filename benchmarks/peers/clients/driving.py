@@ -33,6 +33,10 @@ class Connection(Protocol):
         """Ask for the tools and return how many there are."""
         ...
 
+    async def give_up(self, name: str, arguments: Mapping[str, Any], seconds: float) -> None:
+        """Call a tool, and give the call up at a deadline; return where the caller goes on."""
+        ...
+
 
 class Group(Protocol):
     """A nursery or a task group."""
@@ -200,6 +204,39 @@ async def receive_flood(connection: Connection, options: Mapping[str, Any], seco
     }
 
 
+COMPUTING = 0.018
+"""For how many seconds the caller computes once it has given up."""
+DEADLINE = 0.02
+PATIENCE = 2.0
+
+
+async def keep_giving_up(connection: Connection, seconds: float) -> dict[str, Any]:
+    """Give up calls and go on computing, and see when the server learns of each: both read one clock."""
+    latencies: list[int] = []
+    began = time.monotonic()
+    number = 0
+    while time.monotonic() - began < seconds or not latencies:
+        key = str(number)
+        number += 1
+        await connection.give_up("hold", {"key": key}, DEADLINE)
+        at = time.monotonic_ns()
+        while time.monotonic_ns() - at < COMPUTING * 1e9:
+            pass
+        ended: dict[str, int] = {}
+        while key not in ended:
+            if time.monotonic_ns() - at > PATIENCE * 1e9:
+                raise WrongAnswerError(f"the server was not told within {PATIENCE} s")
+            ended = json.loads(await connection.call("ended", {}))
+        latencies.append(max(0, ended[key] - at))
+    return {
+        "value": sorted(latencies)[len(latencies) // 2] / 1e6,
+        "operations": len(latencies),
+        "seconds": time.monotonic() - began,
+        "latencies": counted(latencies),
+        "facts": {},
+    }
+
+
 async def obey(
     connect: Callable[[Mapping[str, Any], Any], AbstractAsyncContextManager[Connection]],
     open_group: Callable[[], AbstractAsyncContextManager[Group, Any]],
@@ -207,6 +244,7 @@ async def obey(
 ) -> None:
     """Do what the harness says until it says nothing more."""
     connection: Connection | None = None
+    tools = 0
     async with AsyncExitStack() as stack:
         while line := await run_sync(sys.stdin.readline):
             job = json.loads(line)
@@ -222,8 +260,10 @@ async def obey(
                         await keep_calling(
                             connection, {"what": "echo", "in_flight": 16}, job["settle"], open_group
                         )
+                    tools = await connection.list_tools()
                 elif connection is not None:
                     answer = await measure(connection, job, open_group)
+                    answer["facts"]["tools"] = tools
             except Exception as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
             print(json.dumps(answer), flush=True)
@@ -237,6 +277,8 @@ async def measure(
     """Warm up, and measure."""
 
     async def once(seconds: float) -> dict[str, Any]:
+        if job["kind"] == "give-up":
+            return await keep_giving_up(connection, seconds)
         if job["kind"] == "flood":
             return await receive_flood(connection, job["options"], seconds)
         return await keep_calling(connection, job["options"], seconds, open_group)

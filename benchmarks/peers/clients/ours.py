@@ -36,6 +36,11 @@ class Connection:
         """Ask for the tools and return how many there are."""
         return len([tool async for tool in self._client.list_tools(fresh=True)])
 
+    async def give_up(self, name: str, arguments: Mapping[str, Any], seconds: float) -> None:
+        """Call a tool, and give the call up at a deadline."""
+        with trio.move_on_after(seconds):
+            await self._client.call_tool(name, arguments)
+
 
 def target_of(job: Mapping[str, Any], address: str | None) -> Target:
     """Return what the client is opened on."""

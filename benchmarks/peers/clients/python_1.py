@@ -30,6 +30,10 @@ class Connection:
     async def list_tools(self):
         return len((await self._session.list_tools()).tools)
 
+    async def give_up(self, name, arguments, seconds):
+        with anyio.move_on_after(seconds):
+            await self._session.call_tool(name, arguments)
+
 
 @asynccontextmanager
 async def connect(job, address):

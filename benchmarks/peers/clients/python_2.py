@@ -29,6 +29,10 @@ class Connection:
     async def list_tools(self):
         return len((await self._client.list_tools(cache_mode="bypass")).tools)
 
+    async def give_up(self, name, arguments, seconds):
+        with anyio.move_on_after(seconds):
+            await self._client.call_tool(name, arguments)
+
 
 def target_of(job, address):
     if job["transport"] == "memory":

@@ -1,10 +1,12 @@
-"""The floors of HTTP: a POST read, answered and written on Trio, and nothing else.
+"""The floors of HTTP: a POST read, answered and written on Trio, and nothing else; or an ASGI host's "hello".
 
-``python posts.py h11|httptools|hypercorn``. An answer of several messages is a stream of events, as elsewhere.
+``python posts.py h11|httptools|hypercorn|anycorn``. An answer of several messages is a stream of events, as
+elsewhere.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from contextlib import suppress
 from typing import Any, Final
@@ -107,22 +109,9 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 async def main(kind: str) -> None:
-    """Serve, and say where."""
+    """Serve without a host, and say where."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=2048)
     print("http://{}:{}/mcp".format(*listener.socket.getsockname()), flush=True)
-    if kind == "hypercorn":
-        import hypercorn.trio
-        from hypercorn.config import Config
-
-        config = Config()
-        config.bind = [f"fd://{listener.socket.detach()}"]
-        config.keep_alive_timeout = 75
-        config.keep_alive_max_requests = 1_000_000_000
-        config.accesslog = None
-        config.errorlog = None
-        host: Any = hypercorn.trio  # its types of ASGI are of its own
-        await host.serve(app, config)
-        return
     handler = serve_h11 if kind == "h11" else serve_httptools
 
     async def guarded(stream: trio.SocketStream) -> None:
@@ -133,4 +122,8 @@ async def main(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, sys.argv[1])
+    if sys.argv[1] in {"hypercorn", "anycorn"}:
+        hosting: Any = importlib.import_module("benchmarks.peers.hosting")  # it has no types
+        hosting.serve(app, sys.argv[1], "/mcp")
+    else:
+        trio.run(main, sys.argv[1])

@@ -1,17 +1,21 @@
 """What is measured of this library: ``python ours.py stdio|tcp|unix|websocket|hypercorn|lean|sse|lean-sse``.
 
-``hypercorn-protected`` and ``lean-protected`` demand a token, which stands behind the URL.
+``hypercorn-protected`` and ``lean-protected`` demand a token, which stands behind the URL;
+``hypercorn-verifying`` and ``lean-verifying`` verify it with each request. ``asgi-hypercorn`` and
+``asgi-anycorn`` serve the ASGI application on a host of others. ``stdio-recorded`` and ``lean-recorded`` make a
+record of each request, which nobody writes; ``stdio-traced`` and ``lean-traced`` make spans and metrics.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import trio
 
@@ -148,16 +152,52 @@ async def greet(name: str) -> str:
     return f"Hello, {name}!"
 
 
-def protection() -> tuple[ResourceServer, str]:
-    """Return what protects the server by signed tokens, and a token, as the end of a URL."""
+def protection(*, verifying: bool) -> tuple[ResourceServer, str]:
+    """Return what protects the server by signed tokens, and a token, as the end of a URL.
+
+    Args:
+        verifying: Whether each request costs what the first one with a token does: all is remembered of it, and
+            good for no time.
+    """
     from trio_mcp import JwtVerifier, ResourceServer
     from trio_mcp.testing import AuthorizationServer
 
     issuer, resource = "https://login.test", "https://bench.test/mcp"
     login = AuthorizationServer(issuer=issuer, algorithm="RS256")
     verifier = JwtVerifier(issuer, jwks=login.jwks())
-    auth = ResourceServer(resource, authorization_servers=[issuer], verifier=verifier, scopes={"bench"})
+    options: dict[str, Any] = {"keep_for": 1e-9} if verifying else {}
+    auth = ResourceServer(
+        resource, authorization_servers=[issuer], verifier=verifier, scopes={"bench"}, **options
+    )
     return auth, "#" + login.issue(scopes={"bench"}, resource=resource, lifetime=86_400)
+
+
+def watch(kind: str) -> None:
+    """Let what the server does be seen, by those who do nothing with it."""
+    if kind == "recorded":
+        access = logging.getLogger("trio_mcp.access")
+        access.addHandler(logging.NullHandler())
+        access.setLevel(logging.INFO)
+    elif kind == "traced":
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+        from opentelemetry.sdk.trace import TracerProvider
+
+        from trio_mcp.otel import Telemetry
+
+        meters = MeterProvider(metric_readers=[InMemoryMetricReader()])
+        server.middleware = (Telemetry(tracer_provider=TracerProvider(), meter_provider=meters),)
+
+
+def serve_on(host: str) -> None:
+    """Serve the ASGI application on a host that is not ours, as it comes."""
+    import importlib
+
+    from trio_mcp import HttpServerSettings, McpASGI
+
+    hosting: Any = importlib.import_module("benchmarks.peers.hosting")  # it has no types
+    settings = HttpServerSettings(max_requests=3_000, max_requests_per_principal=3_000)
+    hosting.serve(McpASGI(server, settings), host, "/mcp")
 
 
 async def main(binding: str) -> None:
@@ -191,14 +231,18 @@ async def main(binding: str) -> None:
                 sse=is_sse,
             )
             http: Literal["lean", "hypercorn"] = "lean" if host == "lean" else "hypercorn"
-            auth, token = protection() if kind == "protected" else (None, "")
+            is_protected = kind in ("protected", "verifying")
+            auth, token = protection(verifying=kind == "verifying") if is_protected else (None, "")
             serve_it = partial(serve_http, server, port=0, http=http, settings=settings, auth=auth)
             urls = await nursery.start(serve_it)
             print((urls[0].replace("/mcp", "/sse") if is_sse else urls[0]) + token, flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "stdio":
+    watch(sys.argv[1].partition("-")[2])
+    if sys.argv[1].startswith("stdio"):
         server.run()
+    elif sys.argv[1].startswith("asgi-"):
+        serve_on(sys.argv[1].removeprefix("asgi-"))
     else:
         trio.run(main, sys.argv[1])

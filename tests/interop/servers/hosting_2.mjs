@@ -43,14 +43,16 @@ async function answer(response, answered) {
 }
 
 // The way that the SDK's documentation shows: sessions of the legacy era beside what serves the modern one.
-function hostStreamableHttp(makeServer) {
+function hostStreamableHttp(makeServer, guard) {
   const isStateless = options.includes("stateless");
   const modern = createMcpHandler(makeServer, { legacy: isStateless ? "stateless" : "reject" });
   notify = modern.notify;
   const sessions = new Map();
 
   async function fetch(request) {
-    if (isStateless || !(await isLegacyRequest(request))) return modern.fetch(request);
+    const authInfo = await guard(request);
+    if (authInfo instanceof Response) return authInfo;
+    if (isStateless || !(await isLegacyRequest(request))) return modern.fetch(request, { authInfo });
     const known = request.headers.get("mcp-session-id");
     let session = sessions.get(known);
     if (known && session === undefined) return new Response(null, { status: 404 });
@@ -62,16 +64,17 @@ function hostStreamableHttp(makeServer) {
       });
       await makeServer().connect(session);
     }
-    return session.handleRequest(request);
+    return session.handleRequest(request, { authInfo });
   }
 
   return async (request, response) => answer(response, await fetch(toWeb(request, response)));
 }
 
-export function host(makeServer) {
+// The guard returns who sends a request, or the answer for somebody who may not. Returns what listens, if anything does.
+export function host(makeServer, guard = async () => undefined) {
   if (transport === "stdio") {
     serveStdio(makeServer);
-  } else {
-    createServer(hostStreamableHttp(makeServer)).listen(0, "127.0.0.1");
+    return undefined;
   }
+  return createServer(hostStreamableHttp(makeServer, guard)).listen(0, "127.0.0.1");
 }

@@ -1,0 +1,192 @@
+"""Arguments that come as JSON inside of a string, as forms of some clients and some models write them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import pydantic
+import pytest
+
+from trio_mcp import Limits, Server, open_client
+
+
+class Line(pydantic.BaseModel):
+    title: str
+    copies: int = 1
+
+
+class Floor(enum.IntEnum):
+    GROUND = 0
+    FIRST = 1
+
+
+@attrs.frozen
+class Node:
+    value: int
+    children: list[Node] = attrs.field(factory=list["Node"])
+
+
+def shelf(*, strict: bool = False, limits: Limits | None = None) -> Server:
+    server = Server("shelf", strict_arguments=strict, limits=limits)
+
+    @server.tool
+    async def put(
+        copies: int = 0,
+        price: float | None = None,
+        sold: bool = False,
+        titles: list[str] | None = None,
+        line: Line | None = None,
+        floor: Floor = Floor.GROUND,
+        node: Node | None = None,
+        name: str = "",
+        id: int | str = 0,
+        anything: Any = None,
+    ) -> str:
+        return repr((copies, price, sold, titles, line, floor, node, name, id, anything))
+
+    @server.tool
+    async def count(**counts: int) -> str:
+        return repr(counts)
+
+    return server
+
+
+DEFAULTS: dict[str, Any] = {
+    "copies": 0, "price": None, "sold": False, "titles": None, "line": None, "floor": Floor.GROUND,
+    "node": None, "name": "", "id": 0, "anything": None,
+}  # fmt: skip
+
+
+async def said(server: Server, tool: str, arguments: Mapping[str, Any]) -> str:
+    async with open_client(server) as client:
+        return (await client.call_tool(tool, arguments)).text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("copies", "3", 3),
+        ("copies", "3.0", 3),
+        ("price", "12.5", 12.5),
+        ("price", "null", None),
+        ("sold", "true", True),
+        ("titles", '["Dune", "Emma"]', ["Dune", "Emma"]),
+        ("line", '{"title": "Dune"}', Line(title="Dune")),
+        ("floor", "1", Floor.FIRST),
+        ("node", '{"value": 1, "children": [{"value": 2}]}', Node(1, [Node(2)])),
+        # A string is what these take.
+        ("name", "3", "3"),
+        ("id", "3", "3"),
+        ("anything", "[1, 2]", "[1, 2]"),
+    ],
+)
+async def test_json_in_a_string_is_read_where_no_string_is_taken(name: str, text: str, value: object) -> None:
+    """What else could be meant? Where a string is taken, that is meant."""
+    assert await said(shelf(), "put", {name: text}) == repr(tuple({**DEFAULTS, name: value}.values()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"copies": "many"}, 'copies: expected an integer, got "many"'),
+        ({"copies": "3.5"}, "copies: expected an integer, got 3.5"),
+        ({"copies": '"3"'}, 'copies: expected an integer, got "3"'),
+        ({"sold": "True"}, 'sold: expected a boolean, got "True"'),
+        ({"sold": "1"}, "sold: expected a boolean, got 1"),
+        ({"titles": "Dune"}, 'titles: expected an array or null, got "Dune"'),
+        ({"titles": '["Dune", 3]'}, "titles[1]: expected a string, got 3"),
+        ({"titles": "[" * 100_000}, f'titles: expected an array or null, got "{"[" * 60}'),
+        ({"node": '{"value": "1"}'}, 'node.value: expected an integer, got "1"'),
+        ({"copies": "3", "titel": "Dune"}, "titel: is not known; known are copies, "),
+        ({"copies": "\ud800"}, "copies: expected an integer, got "),
+    ],
+)
+async def test_what_the_string_holds_must_fit_like_any_argument(arguments: dict[str, Any], problem: str) -> None:
+    """Only whole arguments are read, once; unknown ones are refused by name."""
+    assert (await said(shelf(), "put", arguments)).startswith(f"Invalid arguments for put: {problem}")
+
+
+async def test_a_tool_that_takes_unknown_arguments_takes_them_as_its_hint_says() -> None:
+    """`**kwargs` is how a tool takes them."""
+    assert await said(shelf(), "count", {"dune": 1, "emma": "2"}) == "{'dune': 1, 'emma': 2}"
+    problem = await said(shelf(), "count", {"dune": "one"})
+    assert problem == 'Invalid arguments for count: dune: expected an integer, got "one"'
+
+
+async def test_a_server_can_be_strict() -> None:
+    """One option, for all its tools."""
+    assert await said(shelf(strict=True), "put", {"copies": 3}) == repr((3, *list(DEFAULTS.values())[1:]))
+    problem = await said(shelf(strict=True), "put", {"copies": "3"})
+    assert problem == 'Invalid arguments for put: copies: expected an integer, got "3"'
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "copies": {"type": "integer"},
+        "titles": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+        "lines": {"$ref": "#/$defs/lines"},
+        "floor": {"enum": [0, 1]},
+        "one": {"const": 1},
+        "place": {"oneOf": [{"type": "integer"}, {"type": ["string", "null"]}]},
+        "self": {"$ref": "#"},
+        "elsewhere": {"$ref": "#/properties/copies"},
+        "free": True,
+    },
+    "$defs": {"lines": {"type": ["object", "array"]}},
+    "additionalProperties": {"type": "boolean"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("copies", "3", 3),
+        ("titles", '["Dune"]', ["Dune"]),
+        ("titles", "null", None),
+        ("lines", "{}", {}),
+        ("self", '{"copies": 1}', {"copies": 1}),
+        ("floor", "1", 1),
+        ("one", "1", 1),
+        ("place", "1", "1"),
+        ("free", "1", "1"),
+        ("other", "true", True),
+    ],
+)
+async def test_the_same_holds_for_a_schema_of_the_authors_own(name: str, text: str, value: object) -> None:
+    """It is the schema that says whether a string is taken."""
+    server = Server("shelf")
+
+    @server.tool(input_schema=SCHEMA)
+    async def put(arguments: Mapping[str, Any]) -> str:
+        return repr(arguments)
+
+    assert await said(server, "put", {name: text}) == repr({name: value})
+    # What is said by a reference to anything but a definition is not looked at.
+    assert (await said(server, "put", {"elsewhere": "1"})).startswith("Invalid arguments for put: elsewhere: ")
+
+
+async def test_what_is_read_takes_no_more_memory_than_a_message_may() -> None:
+    """A string of brackets is a hundred times as large as lists."""
+    brackets = f"[{','.join(['[]'] * 1000)}]"
+    server = shelf(limits=Limits(max_decoded_bytes=20_000))
+    problem = await said(server, "put", {"titles": brackets})
+    assert problem.startswith('Invalid arguments for put: titles: expected an array or null, got "[[],')
+    assert "titles[0]: expected a string, got an array" in await said(shelf(), "put", {"titles": brackets})
+
+
+async def test_what_is_read_takes_little_more_memory_than_what_was_counted() -> None:
+    """A server counts a request as it came; handlers of many could hold a hundred times as much."""
+    server = Server("shelf")
+
+    @server.tool
+    async def put(items: list[Any]) -> str:
+        return str(len(items))
+
+    assert await said(server, "put", {"items": f"[{','.join(['[]'] * 1_000)}]"}) == "1000"
+    assert await said(server, "put", {"items": f'["{"x" * 1_000_000}"]'}) == "1"
+    problem = await said(server, "put", {"items": f"[{','.join(['[]'] * 100_000)}]"})
+    assert problem.startswith("Invalid arguments for put: items: expected an array, got ")

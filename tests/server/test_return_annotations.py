@@ -1,0 +1,237 @@
+"""What a function returns is what its annotation says; else that is a failure which names both."""
+
+from __future__ import annotations
+
+import collections.abc
+import typing
+from collections.abc import Callable
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+
+import pytest
+import trio
+from typing_extensions import TypedDict
+
+import trio_mcp.testing
+from trio_mcp import Image, McpError, Server, assistant_message, open_client
+from trio_mcp.types import (
+    CallToolResult,
+    ContentBlock,
+    GetPromptResult,
+    PromptMessage,
+    ReadResourceResult,
+    TextContent,
+    TextResourceContents,
+)
+
+PNG: Final = Image(b"\x89PNG\r\n\x1a\n")
+BLOCK: Final = TextContent(text="block")
+
+
+class Text(str):
+    """A subclass is what its base is."""
+
+    __slots__ = ()
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Point(TypedDict):
+    x: int
+
+
+class Whatever(typing.Protocol):
+    x: int
+
+
+T = typing.TypeVar("T")
+
+
+def returning(value: object, annotation: object, *, is_async: bool = True) -> Callable[[], Any]:
+    """Return a function with a return annotation that says something else than it returns."""
+
+    async def in_loop() -> Any:
+        await trio.lowlevel.checkpoint()
+        return value
+
+    def in_thread() -> Any:
+        return value
+
+    function: Callable[[], Any] = in_loop if is_async else in_thread
+    function.__annotations__["return"] = annotation
+    return function
+
+
+MISFITS: Final = (
+    (str, None, "None", "str"),
+    (str, 5, "5", "str"),
+    (str, ["a"], "['a']", "str"),
+    (str, b"a", "b'a'", "str"),
+    (str, BLOCK, repr(BLOCK)[:60], "str"),
+    (None, 5, "5", "None"),
+    (None, "text", "'text'", "None"),
+    (str | None, 5, "5", "str | None"),
+    (typing.Optional[str], 5, "5", "Optional[str]"),  # noqa: UP045 - as people write it
+    (bytes, "text", "'text'", "bytes"),
+    (bytes, None, "None", "bytes"),
+    (TextContent, "text", "'text'", "trio_mcp.types.TextContent"),
+    (list[TextContent], BLOCK, repr(BLOCK)[:60], "list[trio_mcp.types.TextContent]"),
+)  # fmt: skip
+"""Annotation, value, and both as the error shows them: of results without a schema."""
+
+FITTING: Final = (
+    (str, "text"),
+    (str, Text("text")),
+    (str | None, None),
+    (str | None, "text"),
+    (None, None),
+    (bytes, b"data"),
+    (bytes, bytearray(b"data")),
+    (str | Image, PNG),
+    (ContentBlock, BLOCK),
+    (list[Image | str], [PNG, "text"]),
+    (list[Image | str], (PNG,)),
+    (collections.abc.Sequence[Image], [PNG]),
+    (object, None),
+    (Any, 5),
+    (typing.Union[str, Any], 5),  # noqa: UP007 - as people write it
+)
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
+@pytest.mark.parametrize(("annotation", "value", "is_shown_as", "says"), MISFITS)
+async def test_a_tool_returns_what_it_says(
+    annotation: object,
+    value: object,
+    is_shown_as: str,
+    says: str,
+    is_async: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A forgotten ``return`` is no empty success."""
+    server: Server[None] = Server("results")
+    server.tool(name="given")(returning(value, annotation, is_async=is_async))
+    function = "in_loop" if is_async else "in_thread"
+    text = f"{function}() returned {is_shown_as}, and is annotated with -> {says}"
+    async with open_client(server) as client:
+        result = await client.call_tool("given")
+    assert result.is_error
+    assert result.text == "given failed. The server's log says why."
+    assert "tool given failed: its result does not fit its annotation" in caplog.text
+    assert text in caplog.text
+    with pytest.raises(TypeError) as caught:
+        async with trio_mcp.testing.open_client(server) as client:
+            await client.call_tool("given")
+    assert str(caught.value) == f"the result of tool given does not fit its annotation: {text}"
+
+
+@pytest.mark.parametrize(("annotation", "value"), FITTING, ids=repr)
+async def test_what_fits_is_sent(annotation: object, value: object) -> None:
+    """Also where a class does not tell."""
+    server: Server[None] = Server("results")
+    server.tool(name="given")(returning(value, annotation))
+    async with open_client(server) as client:
+        assert not (await client.call_tool("given")).is_error
+
+
+async def test_a_whole_result_is_sent_whatever_the_annotation() -> None:
+    """It says all that there is to say."""
+    server: Server[None] = Server("results")
+    server.tool(name="given")(returning(CallToolResult(content=(BLOCK,)), str))
+    server.resource("a:b", name="given")(returning(ReadResourceResult(contents=()), str))
+    server.prompt(name="given")(returning(GetPromptResult(messages=()), str))
+    async with open_client(server) as client:
+        assert (await client.call_tool("given")).text == "block"
+        assert (await client.read_resource("a:b")).contents == ()
+        assert (await client.get_prompt("given")).messages == ()
+
+
+async def test_a_list_of_anything_is_no_text(caplog: pytest.LogCaptureFixture) -> None:
+    """Although it is listed without a schema."""
+    server: Server[None] = Server("results")
+    server.tool(name="given")(returning("text", list))
+    async with open_client(server) as client:
+        assert (await client.call_tool("given")).is_error
+    assert 'expected an array, got "text"' in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "is_shown_as", "says"),
+    [
+        *(misfit for misfit in MISFITS if misfit[0] is not TextContent),
+        (int, "text", "'text'", "int"),
+        (list[int], {"a": 1}, "{'a': 1}", "list[int]"),
+        (dict[str, int], [1], "[1]", "dict[str, int]"),
+        (float, "1.5", "'1.5'", "float"),
+        (Colour, "red", "'red'", f"{__name__}.Colour"),
+        (TextResourceContents, "text", "'text'", "trio_mcp.types.TextResourceContents"),
+    ],
+)
+async def test_a_resource_returns_what_it_says(
+    annotation: object, value: object, is_shown_as: str, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The text ``null`` is no contents of a text."""
+    server: Server[None] = Server("results")
+    server.resource("a:one")(returning(value, annotation))
+    async with open_client(server) as client:
+        with pytest.raises(McpError, match=r"Reading the resource failed\. The server's log says why\."):
+            await client.read_resource("a:one")
+    assert "reading the resource a:one failed" in caplog.text
+    assert f"in_loop() returned {is_shown_as}, and is annotated with -> {says}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (str, "text"),
+        (int, 5),
+        (int, True),
+        (float, 5),
+        (bytes, b"data"),
+        (dict[str, int], {"a": 1}),
+        (tuple[int, int], [1, 2]),
+        (list[TextResourceContents | str], ["text"]),
+        (Decimal, Decimal(1)),
+        (Point, {"x": 1}),
+        (Whatever, {"x": 1}),
+        (typing.Literal["a"], "a"),
+        (typing.Annotated[str, "a remark"], "text"),
+        (T, "text"),
+        (typing.NewType("Name", str), "text"),
+        (collections.abc.Iterable[int], [1]),
+        (collections.abc.Sequence, [1]),
+        (typing.Never, "text"),
+        (None | typing.Any, "text"),
+    ],
+    ids=repr,
+)
+async def test_contents_that_fit_are_read(annotation: object, value: object) -> None:
+    """Or where the annotation is of a kind that no class tells."""
+    server: Server[None] = Server("results")
+    server.resource("a:one")(returning(value, annotation))
+    async with open_client(server) as client:
+        assert (await client.read_resource("a:one")).contents
+
+
+async def test_a_prompt_returns_what_it_says(caplog: pytest.LogCaptureFixture) -> None:
+    """The same."""
+    server: Server[None] = Server("results")
+    server.prompt(name="none")(returning(None, str))
+    server.prompt(name="list")(returning([assistant_message("a")], str))
+    server.prompt(name="one")(returning(assistant_message("a"), list[PromptMessage]))
+
+    @server.prompt
+    def yields() -> collections.abc.Iterator[str]:
+        yield "a"
+
+    async with open_client(server) as client:
+        for name in ("none", "list", "one"):
+            caplog.clear()
+            with pytest.raises(McpError):
+                await client.get_prompt(name)
+            assert "in_loop() returned " in caplog.text
+            assert ", and is annotated with -> " in caplog.text
+        assert (await client.get_prompt("yields")).messages[0].text == "a"

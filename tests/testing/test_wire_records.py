@@ -1,0 +1,368 @@
+"""Records of a wire: what is in them, what is not, and their replay as either side."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+
+from trio_mcp import Client, Context, Revision, Server, open_client
+from trio_mcp.testing import (
+    RecordedFrame,
+    Recorder,
+    Recording,
+    ScriptMismatch,
+    assert_nothing_left,
+    replay_client,
+    replay_server,
+)
+
+
+def hotel(price: int = 90) -> Server[Any]:
+    server: Server[Any] = Server("hotel", version="1")
+
+    @server.tool
+    async def book(nights: int, *, ctx: Context[Any]) -> str:
+        await ctx.report_progress(1, 2)
+        if not await ctx.elicit(f"{nights} nights for {nights * price}?", bool):
+            return "not booked"
+        await trio.sleep(1)
+        return f"{nights} nights"
+
+    @server.tool
+    async def rest(seconds: float) -> float:
+        await trio.sleep(seconds)
+        return seconds
+
+    @server.tool
+    def login(user: str, password: str, pin: int) -> dict[str, Any]:
+        return {"accessToken": "t0ps3cret", "user": user, "cookies": ["c00kie"], "left": None}
+
+    return server
+
+
+def agree(_: object) -> dict[str, bool]:
+    return {"value": True}
+
+
+async def book_and_rest(client: Client) -> None:
+    """Do what is recorded, and done again with the record of a server."""
+    await client.ping() if not client.revision.is_modern else None
+    result = await client.call_tool("book", {"nights": 2}, on_progress=lambda _: None)
+    assert result.text == "2 nights"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.call_tool, "rest", {"seconds": 3})
+        await trio.sleep(0.5)
+        nursery.start_soon(client.call_tool, "rest", {"seconds": 1})
+
+
+async def stay(recorder: Recorder, revision: str) -> None:
+    """Be the client that is recorded."""
+    options: Any = {"on_elicit": agree, "revision": revision, "on_frame": recorder}
+    async with open_client(hotel(), **options) as client:
+        await book_and_rest(client)
+
+
+REVISIONS = pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+
+
+@REVISIONS
+async def test_a_record_is_replayed_as_the_client(revision: str, autojump_clock: trio.testing.MockClock) -> None:
+    """The same server answers as it did: questions, states, progress and all."""
+    recorder = Recorder()
+    await stay(recorder, revision)
+    with assert_nothing_left():
+        await replay_client(recorder.recording, hotel())
+
+
+@REVISIONS
+async def test_a_server_that_answers_otherwise_is_found(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """With the message, and what is different in it."""
+    recorder = Recorder()
+    await stay(recorder, revision)
+    with pytest.raises(ScriptMismatch, match="differs") as caught:
+        await replay_client(recorder.recording, hotel(price=100))
+    (difference,) = caught.value.differences
+    assert '"2 nights for 180?"' in difference
+    assert '"2 nights for 200?"' in difference
+    await replay_client(recorder.recording, hotel(price=100), ignoring=["params.message"])
+
+
+@REVISIONS
+async def test_a_record_is_replayed_as_the_server(revision: str, autojump_clock: trio.testing.MockClock) -> None:
+    """The same client gets the same answers, without the server."""
+    recorder, again = Recorder(), Recorder()
+    await stay(recorder, revision)
+    recording = recorder.recording
+    with assert_nothing_left():
+        async with replay_server(recording) as channel:
+            options: Any = {"on_elicit": agree, "revision": revision, "on_frame": again}
+            async with open_client(channel, **options) as client:
+                await book_and_rest(client)
+
+
+async def test_a_client_that_says_something_else_is_found() -> None:
+    """By the server that is none."""
+    recorder = Recorder()
+    async with open_client(hotel(), on_frame=recorder, era="legacy") as client:
+        await client.call_tool("rest", {"seconds": 0})
+    with pytest.raises(ScriptMismatch, match=r"arguments\.seconds: expected 0, got 5"):
+        async with replay_server(recorder.recording) as channel, open_client(channel, era="legacy") as client:
+            await client.call_tool("rest", {"seconds": 5})
+
+
+async def test_calls_at_once_may_come_in_another_order(autojump_clock: trio.testing.MockClock) -> None:
+    """Each gets its own answer."""
+    recorder = Recorder()
+
+    async def rest(client: Client, *times: float) -> dict[float, str]:
+        answers: dict[float, str] = {}
+
+        async def call(seconds: float) -> None:
+            answers[seconds] = (await client.call_tool("rest", {"seconds": seconds})).text
+
+        async with trio.open_nursery() as nursery:
+            for seconds in times:
+                nursery.start_soon(call, seconds)
+                await trio.testing.wait_all_tasks_blocked()
+        return answers
+
+    async with open_client(hotel(), on_frame=recorder, era="legacy") as client:
+        expected = await rest(client, 3, 2, 1)
+    async with replay_server(recorder.recording) as channel, open_client(channel, era="legacy") as client:
+        assert await rest(client, 2, 1, 3) == expected
+
+
+async def test_a_client_that_leaves_early_is_found() -> None:
+    """It has not said everything."""
+    recorder = Recorder()
+    async with open_client(hotel(), on_frame=recorder, era="legacy") as client:
+        await client.call_tool("rest", {"seconds": 0})
+    with pytest.raises(ScriptMismatch, match="the connection has ended"):
+        async with replay_server(recorder.recording) as channel, open_client(channel, era="legacy"):
+            pass
+
+
+async def test_what_was_never_said_is_found_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    """Not when the time is over for what should have come instead."""
+    recorder = Recorder()
+    async with open_client(hotel(), on_frame=recorder, era="legacy") as client:
+        await client.call_tool("rest", {"seconds": 0})
+    begin = trio.current_time()
+    with pytest.raises(ScriptMismatch, match=r"this came, which was not recorded:(.|\n)*resources/list"):
+        async with replay_server(recorder.recording) as channel, open_client(channel, era="legacy") as client:
+            await client.list_resources()
+    assert trio.current_time() == begin
+
+
+async def test_what_a_server_says_besides_is_found(autojump_clock: trio.testing.MockClock) -> None:
+    """A message that was not recorded."""
+    recorder = Recorder()
+    async with open_client(hotel(), on_frame=recorder, era="legacy") as client:
+        await client.call_tool("rest", {"seconds": 1})
+    loud = hotel()
+
+    async def shout(message: Any, call_next: Callable[..., Any]) -> Any:
+        if message.method == "tools/call":
+            loud._application.changes.list_changed("tools")
+        return await call_next(message)
+
+    loud.middleware = (shout,)
+    with pytest.raises(ScriptMismatch, match="list_changed"):
+        await replay_client(recorder.recording, loud)
+
+
+async def test_a_record_of_the_server_is_one_too() -> None:
+    """Directions are those of whoever has recorded it."""
+    recorder = Recorder()
+    server = hotel()
+    from trio_mcp import memory_channel_pair
+
+    ours, theirs = memory_channel_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: server.serve_channel(theirs, on_frame=recorder))
+        async with open_client(ours, revision="2025-06-18") as client:
+            await client.call_tool("rest", {"seconds": 0})
+    assert recorder.recording.frames[0].direction == "received"
+    await replay_client(recorder.recording, hotel(), recorded_by="server")
+
+
+@pytest.mark.parametrize("revision", list(Revision))
+async def test_secrets_are_not_recorded(revision: Revision, tmp_path: Path) -> None:
+    """What its name shows as one; schemas and states are none. And a replay lets anything pass in their place."""
+    path = tmp_path / "calls.jsonl"
+    with Recorder(path) as recorder:
+        async with open_client(hotel(), on_frame=recorder, revision=revision) as client:
+            assert [tool.name async for tool in client.list_tools()] == ["book", "rest", "login"]
+            await client.call_tool("login", {"user": "ann", "password": "hunter2", "pin": 1234})
+    text = path.read_text()
+    assert "hunter2" not in text
+    assert '"ann"' in text
+    assert '"password": "***"' in text
+    assert '"accessToken": "***"' in text or revision < "2025-06-18"
+    assert '"cookies": ["***"]' in text or revision < "2025-06-18"
+    assert '"password": {"type": "string"' in text
+    assert "t0ps3cret" not in text  # nor in the text of the result, which is the same JSON
+    assert "c00kie" not in text
+    (last,) = [frame for frame in recorder.recording.frames if "login" in json.dumps(frame.message)][-1:]
+    assert last.direction in {"sent", "received"}
+
+
+@pytest.mark.parametrize(
+    ("said", "recorded"),
+    [
+        ('{"user":"ann","apiKey":"t0p"}', '{"user": "ann", "apiKey": "***"}'),
+        ('[{"note": "{\\"secrets\\": [\\"t0p\\"]}"}]', '[{"note": "{\\"secrets\\": [\\"***\\"]}"}]'),
+        ("postgres://ann:t0p@db/shop?ssl=1", "postgres://ann:***@db/shop?ssl=1"),
+        (
+            "see https://h/?access_token=t0p&page=2#id_token=t0p",
+            "see https://h/?access_token=***&page=2#id_token=***",
+        ),
+        (
+            "go to http://127.0.0.1:4/back?code=t0p&state=s&iss=https%3A%2F%2Fh",
+            "go to http://127.0.0.1:4/back?code=***&state=s&iss=https%3A%2F%2Fh",
+        ),
+        ("https://h/?client_assertion=t0p&zipcode=9", "https://h/?client_assertion=***&zipcode=9"),
+        (
+            '{"dbPwd": "t0p", "sms_otp": "t0p", "userPIN": "t0p", "pin": 1, "spin": 2}',
+            '{"dbPwd": "***", "sms_otp": "***", "userPIN": "***", "pin": "***", "spin": 2}',
+        ),
+        (
+            '{"tokens": ["t0p", 7], "maxTokens": 10, "secrets": {"a": "t0p", "b": [{"c": 5}], "d": true}}',
+            '{"tokens": ["***", 7], "maxTokens": 10, "secrets": {"a": "***", "b": [{"c": "***"}], "d": true}}',
+        ),
+        (
+            '{"password2": "t0p", "code_verifier": "t0p", "clientAssertion": "t0p", "code": "ann"}',
+            '{"password2": "***", "code_verifier": "***", "clientAssertion": "***", "code": "ann"}',
+        ),
+        (
+            '{"properties": {"secrets": {"type": "object"}, "token": "t0p"}, "secret": {"type": "t0p"}}',
+            '{"properties": {"secrets": {"type": "object"}, "token": "***"}, "secret": {"type": "***"}}',
+        ),
+        ('{"user": "ann", "password": "t0p", "x": [', '{"user": "ann", "password": ***'),
+        ('{"say": "{\\"api_key\\": {\\"a\\": \\"t0p', '{"say": "{\\"api_key\\": ***'),
+        ('{"user":  "ann"}', '{"user":  "ann"}'),
+        ("{ann: b}://", "{ann: b}://"),
+        ("[" * 100_000, "***"),
+    ],
+)
+async def test_texts_that_show_secrets_are_masked(said: str, recorded: str) -> None:
+    """JSON in them, and URLs; whatever shows nothing stays as it is, and a replay compares the rest."""
+    server: Server[Any] = Server("echo")
+    answer = said
+
+    @server.tool
+    async def tell() -> str:
+        return answer
+
+    recorder = Recorder()
+    async with open_client(server, on_frame=recorder, revision="2025-03-26") as client:
+        await client.call_tool("tell")
+    (last,) = [frame for frame in recorder.recording.frames if frame.direction == "received"][-1:]
+    assert last.message["result"]["content"][0]["text"] == recorded
+    answer = said.replace("t0p", "0ther")
+    await replay_client(recorder.recording, server)
+    if "ann" in said:
+        answer = said.replace("ann", "bob")
+        with pytest.raises(ScriptMismatch, match="bob"):
+            await replay_client(recorder.recording, server)
+
+
+@pytest.mark.parametrize(
+    ("said", "recorded"),
+    [
+        (b'{"id":1,"params":{"tokens":["t0p"', '{"id":1,"params":{"tokens": ***'),
+        (b"connecting with token=t0p to db", "connecting with token= ***"),
+        (b"https://ann:t0p@h/ is up", "https://ann:***@h/ is up"),
+        (b"ready: 3 tools", "ready: 3 tools"),
+    ],
+)
+async def test_what_is_no_json_is_recorded_up_to_the_first_secret(said: bytes, recorded: str) -> None:
+    """A message that is cut, or what a library has printed between them."""
+    recorder = Recorder()
+    recorder("received", said)
+    assert recorder.recording.frames[0].message == recorded
+
+
+async def test_what_is_nested_too_deeply_is_not_recorded_with_its_secrets() -> None:
+    """What cannot be looked through is not written as it is."""
+    recorder = Recorder()
+    for depth in (400, 100_000):
+        recorder("sent", b'{"a":' * depth + b'{"password":"t0p"}' + b"}" * depth)
+    assert "t0p" not in str(recorder.recording)
+
+
+async def test_a_line_says_when_in_which_direction_and_what(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """As the command line writes it."""
+    path = tmp_path / "calls.jsonl"
+    with Recorder(path) as recorder:
+        async with open_client(hotel(), on_frame=recorder, era="legacy") as client:
+            await client.call_tool("rest", {"seconds": 1_800})
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [set(line) for line in lines] == [{"time", "at", "direction", "message"}] * len(lines)
+    assert lines[0]["at"] == 0
+    assert lines[-1]["at"] == pytest.approx(1_800, abs=1)
+    assert lines[0]["time"].endswith("+00:00")
+    assert Recording.read(path) == recorder.recording
+
+
+def test_what_is_no_record_is_told(tmp_path: Path) -> None:
+    """With its line."""
+    path = tmp_path / "calls.jsonl"
+    late = b'{"direction":"sent","message":1,"at":' + b"9" * 400 + b"}"
+    for text in (b"{", b'{"direction":"up","message":1}', b'{"direction":"sent"}', b"[]", b"1", b"\xff", late):
+        path.write_bytes(RecordedFrame("sent", {}).line().encode() + b"\n" + text + b"\n")
+        with pytest.raises(ValueError, match=r"calls\.jsonl, line 2: not a line of a record"):
+            Recording.read(path)
+    path.write_bytes(RecordedFrame("sent", {}).line().encode() + b"\n\xff\xfe\n")
+    with pytest.raises(ValueError, match=r"calls\.jsonl, line 2: not a line of a record"):
+        Recording.read(path)
+
+
+async def test_a_replay_that_could_not_fail_is_refused() -> None:
+    """Of nothing, by nobody, or with every member ignored whose name is a letter of a word."""
+    recorder = Recorder()
+    async with open_client(hotel(), on_frame=recorder, era="legacy"):
+        pass
+    recording, nobody, word = recorder.recording, cast("Any", "nobody"), cast("Any", "id")
+    with pytest.raises(ValueError, match="there is no message in the record"):
+        await replay_client(Recording([]), hotel())
+    with pytest.raises(ValueError, match="recorded_by must be 'client' or 'server', not 'nobody'"):
+        await replay_client(recording, hotel(), recorded_by=nobody)
+    with pytest.raises(TypeError, match="ignoring must be a list of names, not the text 'id'"):
+        async with replay_server(recording, ignoring=word):
+            pass
+
+
+def test_a_line_ends_where_json_ends_it(tmp_path: Path) -> None:
+    """Other writers of JSON leave separators of Unicode as they are."""
+    path = tmp_path / "calls.jsonl"
+    path.write_text('{"direction":"sent","message":"a\u2028b\x85"}\n', encoding="utf-8")
+    assert Recording.read(path).frames == (RecordedFrame("sent", "a\u2028b\x85"),)
+
+
+async def test_what_was_no_json_is_kept_as_text() -> None:
+    """And said again as the bytes it was."""
+    recorder = Recorder()
+    recorder("sent", b"{nonsense")
+    recorder("received", b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"***"}}')
+    assert recorder.recording.frames[0].message == "{nonsense"
+    await replay_client(recorder.recording, hotel(), within=math.inf)
+
+
+async def test_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which names a way out."""
+    recorder = Recorder()
+    recorder("sent", b'"' + b"x" * 2**25 + b'"')
+    with pytest.raises(RuntimeError, match="record them in a file"):
+        recorder("sent", b'"' + b"x" * 2**25 + b'"')

@@ -1,0 +1,365 @@
+"""Records of what went over a wire, and their replay: as the client that was, or as the server."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Literal, Self, TextIO, final
+
+import attrs
+import trio
+
+from .._absent import ABSENT
+from .._channel import Channel
+from .._client._open import ServesChannels
+from .._codec._json import is_array, is_object
+from .._limits import MIB
+from .._peer._frame_record import FrameDirection, frame_of, write_frame
+from .._peer._frame_record import RecordedFrame as RecordedFrame  # noqa: PLC0414 - for `_public`
+from ._matching import Matcher, ScriptMismatch, mismatch, shown_json
+from ._scripts import WITHIN, ScriptedPeer, scripted_client, scripted_server
+
+MAX_KEPT: Final = 64 * MIB
+"""How much a recorder without a file keeps, in bytes of messages."""
+
+VOLATILE: Final = frozenset(
+    {
+        "requestState", "nextCursor", "cursor", "taskId", "elicitationId", "createdAt", "lastUpdatedAt",
+        "lastModified", "progressToken", "serverInfo.version", "clientInfo.version", "trio-mcp/timeoutMs",
+    }
+)  # fmt: skip
+"""Members that differ from one run to the next, by the last names of their paths."""
+
+_GIVEN_BACK: Final = frozenset({"requestState", "nextCursor", "taskId", "elicitationId"})
+"""What one side says again that the other has said. In a replay that is today's value."""
+
+
+@final
+class Recorder:
+    """Records a connection: give it to `open_client`, or `serve_channel`, as ``on_frame``.
+
+    ::
+
+        with Recorder("calls.jsonl") as recorder:
+            async with open_client(url, on_frame=recorder) as client:
+                ...
+        Recording.read("calls.jsonl")
+
+    Each message is a line of JSON: ``time`` (a date of ISO 8601), ``at`` (seconds from the beginning, on Trio's
+    clock), ``direction`` (``"sent"`` or ``"received"``) and ``message``. It is what ``trio-mcp --record`` writes.
+    Texts and numbers are masked in members whose names say that they are secrets, such as ``password``,
+    ``api_key`` or ``accessToken``, also where a text is JSON, and in URLs passwords and such parameters; other
+    texts are recorded as they are, so look at a record before you share it.
+
+    Args:
+        path: The file. What it held before is gone. Default: none; the record is kept in memory, up to 64 MiB.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        opened = None if path is None else Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - see `close`
+        self._file: TextIO | None = opened
+        self._path: Final = path
+        self._frames: list[RecordedFrame] = []
+        self._size = 0
+        self._begin: float | None = None
+
+    def __call__(self, direction: FrameDirection, data: bytes) -> None:
+        """Record a message."""
+        if self._begin is None:
+            self._begin = trio.current_time()
+        frame = frame_of(direction, data, self._begin)
+        if self._file is not None:
+            write_frame(self._file, frame)
+            return
+        self._size += len(data)
+        if self._size > MAX_KEPT:
+            raise RuntimeError(f"more than {MAX_KEPT} bytes of messages: record them in a file, Recorder(path)")
+        self._frames.append(frame)
+
+    @property
+    def recording(self) -> Recording:
+        """What was recorded so far."""
+        if self._path is not None:
+            return Recording.read(self._path)
+        return Recording(self._frames)
+
+    def close(self) -> None:
+        """Close the file. Nothing more is recorded in it."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@final
+@attrs.frozen
+class Recording:
+    """A record: the messages of one connection, in order.
+
+    Attributes:
+        frames: The messages.
+    """
+
+    frames: tuple[RecordedFrame, ...] = attrs.field(converter=tuple[RecordedFrame, ...])
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Recording:
+        """Read a file that a `Recorder` or ``trio-mcp --record`` has written.
+
+        Raises:
+            OSError: It cannot be read.
+            ValueError: A line is none of a record; the text says which.
+        """
+        frames: list[RecordedFrame] = []
+        for number, line in enumerate(Path(path).read_bytes().splitlines(), 1):  # of bytes: by line feeds alone
+            try:
+                frames.append(_frame_in(json.loads(line.decode())))
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+                raise ValueError(f"{os.fspath(path)}, line {number}: not a line of a record: {error}") from error
+        return cls(frames)
+
+    def seen_by(self, side: Literal["client", "server"], recorded_by: Literal["client", "server"]) -> Recording:
+        """Return the record as one side has seen it.
+
+        Raises:
+            ValueError: There is no such side.
+        """
+        for name, value in (("side", side), ("recorded_by", recorded_by)):
+            if value not in {"client", "server"}:
+                raise ValueError(f"{name} must be 'client' or 'server', not {value!r}")
+        if side == recorded_by:
+            return self
+        turned: dict[FrameDirection, FrameDirection] = {"sent": "received", "received": "sent"}
+        return Recording([attrs.evolve(frame, direction=turned[frame.direction]) for frame in self.frames])
+
+
+def _frame_in(line: Any) -> RecordedFrame:
+    if not is_object(line) or "message" not in line or "direction" not in line:
+        raise ValueError("it is no object with direction and message")
+    if line["direction"] not in {"sent", "received"}:
+        raise ValueError(f"direction must be 'sent' or 'received', not {line['direction']!r}")
+    at, time = float(line.get("at", 0.0)), str(line.get("time", ""))
+    return RecordedFrame(line["direction"], line["message"], at, time)
+
+
+async def replay_client(
+    recording: Recording,
+    server: ServesChannels | Channel,
+    *,
+    ignoring: Collection[str] = (),
+    recorded_by: Literal["client", "server"] = "client",
+    within: float = WITHIN,
+) -> None:
+    """Say to a server what a client has said, and compare what the server says with what it has said then.
+
+    What was said is said in the same order, each message when all that was received before it has come. Answers
+    are found by their ids, other messages by their methods, so concurrent calls may be answered in another order.
+    Ids and other values that the server chooses and the client gives back, such as ``requestState``, are today's.
+    Values that are masked in the record match any value.
+
+    Args:
+        recording: What was recorded.
+        server: A `Server` or `Proxy` in this process, or the client's end of a channel to any server.
+        ignoring: Further members that may have any value, by name or the last names of their path
+            (``structuredContent.now``), beside those that always differ (`VOLATILE`).
+        recorded_by: Which side has recorded it.
+        within: How long to wait for each message, in seconds.
+
+    Raises:
+        ScriptMismatch: A message differs, has not come, or is one too many.
+        ValueError: There is no message in the record, or no such side.
+        RecursionError: A recorded message is nested hundreds of levels deep.
+    """
+    seen = _to_replay(recording, ignoring).seen_by("client", recorded_by)
+    async with scripted_client(server, within=within) as peer:
+        await _Replay(peer, ignoring).play(seen.frames)
+
+
+@asynccontextmanager
+async def replay_server(
+    recording: Recording,
+    *,
+    ignoring: Collection[str] = (),
+    recorded_by: Literal["client", "server"] = "client",
+    within: float = WITHIN,
+) -> AsyncGenerator[Channel]:
+    """Be a server that answers as another one has, for as long as the block runs: ``open_client(channel)``.
+
+    Each message is sent when all that was received before it has come: what the client says is found by method,
+    or by id if it is an answer, and must be what was said then, but for ids and what `ignoring` names.
+
+    Args:
+        recording: What was recorded.
+        ignoring: As for `replay_client`; also, what the client may say otherwise: ``clientInfo``,
+            ``arguments.now``.
+        recorded_by: Which side has recorded it.
+        within: How long to wait for each message, in seconds.
+
+    Raises:
+        ScriptMismatch: The client says something else, or leaves before it has said everything.
+        ValueError: There is no message in the record, or no such side.
+        RecursionError: A recorded message is nested hundreds of levels deep.
+    """
+    seen = _to_replay(recording, ignoring).seen_by("server", recorded_by)
+
+    async def play(peer: ScriptedPeer) -> None:
+        await _Replay(peer, ignoring).play(seen.frames)
+
+    async with scripted_server(play, within=within) as channel:
+        yield channel
+
+
+def _to_replay(recording: Recording, ignoring: Collection[str]) -> Recording:
+    """Return a record with which a replay can fail."""
+    if isinstance(ignoring, str):
+        raise TypeError(f"ignoring must be a list of names, not the text {ignoring!r}")
+    if not recording.frames:
+        raise ValueError("there is no message in the record")
+    return recording
+
+
+@final
+class _Replay:
+    """Finds today's messages for recorded ones, and today's values for what is said back."""
+
+    def __init__(self, peer: ScriptedPeer, ignoring: Collection[str]) -> None:
+        self._peer: Final = peer
+        self._matcher: Final = Matcher({*VOLATILE, *ignoring, "$.id", "$.params.requestId"}, is_record=True)
+        self._early: deque[Any] = deque()  # received, and not looked for yet
+        self._today: dict[tuple[str, str], Any] = {}  # by the name of the member, and what was recorded
+        self._later: Callable[[], Iterable[RecordedFrame]] = tuple  # what was recorded after what is expected now
+
+    def today(self, message: Any) -> Any:
+        """Return a message to say, with today's values of what the other side has chosen."""
+        if isinstance(message, str):
+            return message.encode()  # it was no JSON
+        return self._with_todays(message, is_answer=_is_answer(message))
+
+    def _with_todays(self, value: Any, *, is_answer: bool) -> Any:
+        if is_array(value):
+            return [self._with_todays(inner, is_answer=_is_answer(inner)) for inner in value]
+        if not is_object(value):
+            return value
+        members: dict[str, Any] = {}
+        for name, inner in value.items():
+            kind = "nextCursor" if name == "cursor" else name
+            if name == "id" and is_answer:
+                members[name] = self._today.get(("id", _key(inner)), inner)
+            elif name == "requestId" and ("id", _key(inner)) in self._today:
+                members[name] = self._today["id", _key(inner)]
+            elif kind in _GIVEN_BACK or name == "progressToken":
+                members[name] = self._today.get((kind, _key(inner)), inner)
+            else:
+                members[name] = self._with_todays(inner, is_answer=False)
+        return members
+
+    async def play(self, frames: Sequence[RecordedFrame]) -> None:
+        """Say what was said, when all that was received before it has come, and compare what comes.
+
+        Raises:
+            ScriptMismatch: Something differs, has not come, or is one too many.
+        """
+        for number, frame in enumerate(frames, 1):
+            if frame.direction == "sent":
+                await self._peer.say(self.today(frame.message))
+                continue
+            self._later = partial(islice, frames, number, None)
+            await self._expect(frame.message, f"message {number} of {len(frames)}")
+        if self._early:
+            left = "".join(f"\n  {shown_json(message)}" for message in self._early)
+            raise ScriptMismatch(f"this was not recorded:{left}")
+        await trio.lowlevel.checkpoint()
+
+    async def _expect(self, recorded: Any, where: str) -> None:
+        for got in self._early:
+            if self._is_for(recorded, got):
+                self._early.remove(got)
+                break
+        else:
+            got = await self._next(recorded, where)
+        differences = self._matcher.differences(recorded, got)
+        if differences:
+            raise mismatch(f"{where} differs:", recorded, got, differences)
+        self._note(recorded, got)
+
+    async def _next(self, recorded: Any, where: str) -> Any:
+        while True:
+            try:
+                got = await self._peer.expect(...)
+            except ScriptMismatch as error:
+                others = "".join(f"\n  meanwhile: {shown_json(other)}" for other in self._early)
+                problem = str(error).partition("\n")[0]
+                raise mismatch(f"{where}: {problem}{others}", recorded, ABSENT, ()) from error.__cause__
+            if self._is_for(recorded, got):
+                return got
+            if not self._may_come_later(got):
+                raise mismatch(f"{where} was expected, and this came, which was not recorded:", recorded, got, ())
+            self._early.append(got)
+
+    def _may_come_later(self, got: Any) -> bool:
+        """Return whether something like it was recorded later. Of answers that is not known: ids are today's."""
+        if is_object(got) and "method" not in got:
+            return True
+        return any(other.direction == "received" and self._may_be(other.message, got) for other in self._later())
+
+    def _is_for(self, recorded: Any, got: Any) -> bool:
+        """Return whether a message is that which was recorded, and not one that was recorded later."""
+        if not self._may_be(recorded, got):
+            return False
+        if not self._matcher.differences(recorded, got):
+            return True
+        return not any(
+            other.direction == "received"
+            and self._may_be(other.message, got)
+            and not self._matcher.differences(other.message, got)
+            for other in self._later()
+        )
+
+    def _may_be(self, recorded: Any, got: Any) -> bool:
+        if not (is_object(recorded) and is_object(got)):
+            return type(recorded) is type(got)
+        then, now = recorded, got
+        if "method" in then or "method" in now:
+            return then.get("method") == now.get("method") and ("id" in then) == ("id" in now)
+        return bool(self._today.get(("id", _key(then.get("id"))), then.get("id")) == now.get("id"))
+
+    def _note(self, recorded: Any, got: Any) -> None:
+        """Note today's values of what this side may have to say back."""
+        for then, now in _pairs(recorded, got):
+            if "method" in then and "id" in then:
+                self._today["id", _key(then["id"])] = now.get("id")
+            for name in (*_GIVEN_BACK, "progressToken"):
+                if name in then and name in now:
+                    self._today[name, _key(then[name])] = now[name]
+
+
+def _pairs(recorded: Any, got: Any) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield the objects in a recorded message, each with that which is in its place today."""
+    if is_object(recorded) and is_object(got):
+        yield recorded, got
+        for name, value in recorded.items():
+            yield from _pairs(value, got.get(name))
+    elif is_array(recorded) and is_array(got):
+        for one, other in zip(recorded, got, strict=False):
+            yield from _pairs(one, other)
+
+
+def _is_answer(message: Any) -> bool:
+    return is_object(message) and "method" not in message and "id" in message
+
+
+def _key(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
