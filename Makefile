@@ -15,10 +15,10 @@ export NODE_COMPILE_CACHE := $(CURDIR)/.interop/compiled
 # Each process takes its tests in their order, for those of a file share servers, and in the end those of others.
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --quiet
 QUICK := tests/core tests/codec tests/schema tests/types tests/peer tests/server tests/client
-FIRST := not slow and not interop and not thorough
+FIRST := not slow and not interop and not thorough and not measured
 COVER :=
 
-.PHONY: help demo quick test more check lint types mypy pyright public-types docs links errors protocol matrix interop debian conformance simulate siege soak mutants fuzz bench bench-quick clean
+.PHONY: help demo quick test check nightly coverage more lint lint-tests types mypy pyright public-types docs links errors protocol matrix interop debian conformance conformance-everywhere simulate siege soak mutants fuzz bench bench-quick clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -32,23 +32,40 @@ quick: .venv/test  ## run after every change: no network, no other implementatio
 test: .venv/test  ## see that everything works here, in a few minutes: each feature, over each transport, once
 	$(PYTEST) -m "$(FIRST)" $(COVER)
 
+check: .venv/dev  ## run everything that must pass before a change is merged, in a quarter of an hour
+	$(MAKE) --no-print-directory test
+	$(MAKE) --no-print-directory --jobs=2 types lint
+	$(MAKE) --no-print-directory conformance demo
+
+# Everything that takes long, needs other programs, or measures: time, memory, descriptors, latency. Each is run, whatever
+# became of those before it; what failed is named in the end.
+NIGHTLY := coverage lint-tests more docs conformance-everywhere bench-quick
+
+nightly: .venv/dev .venv/docs interop debian  ## run everything else there is; an hour and a half
+	@failed=; for part in $(NIGHTLY) 'fuzz SECONDS=2'; do \
+		echo "== $$part"; $(MAKE) --no-print-directory $$part || failed="$$failed $${part%% *}"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
 # Where coverage is measured, tests take three times as long, and nearly everything is reached by those of `test`.
-check: .venv/dev .venv/docs  ## run everything that must pass before a change is merged, in half an hour
+coverage: .venv/dev
 	$(MAKE) --no-print-directory test COVER="--cov --cov-report=term:skip-covered"
-	$(MAKE) --no-print-directory --jobs=3 pyright mypy lint interop public-types debian docs
-	$(MAKE) --no-print-directory more conformance bench-quick demo
-	$(MAKE) --no-print-directory fuzz SECONDS=2
 
 # All that `test` leaves out.
-more: .venv/dev interop debian  ## run the tests that are slow, or thorough, or need other implementations
-	$(PYTEST) -m "slow or interop or thorough"
+more: .venv/dev interop debian
+	$(PYTEST) -m "slow or interop or thorough or measured"
 
-# flake8 looks for what is asynchronous (see .flake8), at a second a file, so it gets the files where anything is.
+# flake8 looks for what is asynchronous (see .flake8). It reads each file several times with LibCST, which takes a second, so
+# it gets those where anything is: here what users import and copy, nightly the rest.
+ASYNCHRONOUS := grep -rlE --include='*.py' '\basync\b|\btrio\.'
+
 lint: .venv/dev  ## check style, formatting, asynchronous code and changelog fragments
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/flake8 $$(grep -rlE --include='*.py' '\basync\b|\btrio\.' benchmarks examples tests trio_mcp)
+	$(BIN)/flake8 $$($(ASYNCHRONOUS) examples trio_mcp)
 	$(BIN)/towncrier build --draft --version next >/dev/null
+
+lint-tests: .venv/dev
+	$(BIN)/flake8 $$($(ASYNCHRONOUS) benchmarks tests)
 
 types: mypy pyright public-types  ## check types with mypy and pyright, and that all public names have them
 
@@ -99,10 +116,14 @@ matrix: .venv/dev  ## write into docs/transports.md what runs over which transpo
 interop: .venv/dev  ## install the other implementations that tests talk to
 	$(BIN)/python tests/interop/environments.py
 
-# The official conformance suite, every scenario, servers over both hosts, and through a proxy on one of them: fails
-# where the score has fallen below tests/conformance/baseline.toml.
-conformance: interop  ## run the official conformance suite
+# The official conformance suite, every scenario: fails where the score has fallen below tests/conformance/baseline.toml.
+conformance: .venv/test  ## run the official conformance suite
+	$(BIN)/python tests/interop/environments.py node conformance-0.2
 	$(BIN)/python tests/conformance/run.py
+
+# The same over the other host and through a proxy, and the suite for authorization servers.
+conformance-everywhere: .venv/test
+	$(BIN)/python tests/interop/environments.py node conformance-0.2
 	$(BIN)/python tests/conformance/run.py --http lean 'server/*'
 	$(BIN)/python tests/conformance/run.py --http lean --through-proxy 'server/*'
 	$(BIN)/python tests/conformance/authorization.py

@@ -82,7 +82,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     )
 
 
-# What other tests say more quickly, in one more way: `make more` runs it. A file or folder, and which of its
+# What other tests say more quickly, in one more way: `make nightly` runs it. A file or folder, and which of its
 # parameters; nothing for all of them.
 SLOW: Final = (
     ("benchmarks/", ""),
@@ -126,7 +126,7 @@ SLOW: Final = (
 
 
 # What takes long and seldom breaks: how time grows with size, what is refused because it would cost too much, thousands
-# of anything, many seeds, the fourth run of pytest in a process of its own. `make more` runs it. In the same form.
+# of anything, many seeds, the fourth run of pytest in a process of its own. `make nightly` runs it. In the same form.
 THOROUGH: Final = (
     ("auth/test_both_halves.py", "a_thousand"),
     ("auth/test_oauth_calls.py", "a_thousand"),

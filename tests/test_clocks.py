@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -33,9 +32,6 @@ from trio_mcp import (
 from trio_mcp.testing import FaultyApp, HttpFault, assert_nothing_left, scripted_client
 
 PACKAGE: Final = Path(trio_mcp.__file__).parent
-
-REAL_SECONDS: Final = 5.0
-"""Much more than any of these takes, on a machine with other things to do; half an hour is more by far."""
 
 # Who reads another clock, and why.
 OTHERS: Final = {
@@ -120,14 +116,6 @@ def test_nobody_else_reads_another_clock() -> None:
         if looks_at_another_clock(path.read_text(encoding="utf-8"))
     }
     assert found == set(OTHERS)
-
-
-@pytest.fixture
-def autojump_clock(autojump_clock: trio.testing.MockClock) -> Generator[trio.testing.MockClock]:
-    """Fail if a test that waits on it takes real time."""
-    begin = time.perf_counter()
-    yield autojump_clock
-    assert time.perf_counter() - begin < REAL_SECONDS
 
 
 def slow(**options: Any) -> Server[Any]:

@@ -19,8 +19,11 @@ from .sessions import keep_idle, memory_at_rest
 __all__ = ["measure_growing"]
 
 LEAST: Final = 20
-"""How many passes are measured at least. The garbage collector looks at all there is once in a while: what it takes
-belongs to the many that were made before, and may come in the first pass."""
+"""How many passes are measured at least.
+
+The garbage collector looks at all there is once in a while: what it takes belongs to the many that were made
+before, and may come in the first pass.
+"""
 BEFORE: Final = 3
 """How many of the same there were before, so that what is loaded once is not counted."""
 

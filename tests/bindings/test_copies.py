@@ -126,6 +126,7 @@ def measured() -> Generator[list[int]]:
         tracemalloc.stop()
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize(
     ("transport", "arguments", "most"),
     [
@@ -160,6 +161,7 @@ async def test_a_large_message_is_in_memory_so_often_at_most(
     assert peak[0] < most * SIZE
 
 
+@pytest.mark.measured
 def test_a_line_in_pieces_is_joined_once() -> None:
     """However large the last piece of it is, and what is behind that."""
     reader = LineReader(4 * SIZE)

@@ -187,6 +187,7 @@ async def test_both_eras_on_one_pipe(diary: Path) -> None:
 # Size.
 
 
+@pytest.mark.measured
 def test_a_line_costs_time_linear_in_its_length(diary: Path) -> None:
     """A 64 MiB line costs about four times a 16 MiB line, not sixteen. Processor time, not the clock."""
     sizes = (16, 64)
@@ -217,6 +218,7 @@ print(trio.run(main))
 """
 
 
+@pytest.mark.measured
 async def test_twenty_thousand_requests_without_reading_cost_little_memory(diary: Path) -> None:
     """The server stops reading before it grows; when the client reads at last, every request is answered."""
     async with witness(diary, seconds=60) as server:
@@ -296,6 +298,7 @@ async def test_the_end_of_input_drains(diary: Path) -> None:
     assert diary.read_text().splitlines()[-2:] == ["finished 2", "lifespan ends"]
 
 
+@pytest.mark.measured
 @pytest.mark.spec("basic/transports/stdio", "Shutdown", revisions="2026-07-28")
 async def test_what_takes_too_long_at_the_end_is_told_so(diary: Path) -> None:
     """Nothing is lost without a word."""

@@ -144,6 +144,7 @@ def test_a_schema_that_refers_to_itself_many_times_is_shown_at_once(alternatives
     assert type_name(deep, deep) == "…"
 
 
+@pytest.mark.measured
 def test_the_parameters_of_a_tool_are_shown_in_time_by_their_number() -> None:
     def schema_of(size: int) -> dict[str, Any]:
         names = [f"n{number}" for number in range(size)]

@@ -192,6 +192,7 @@ async def test_a_hundred_thousand_problems_are_told_in_part(tmp_path: Path) -> N
     assert all(len(each) < 400 for each in told)
 
 
+@pytest.mark.measured
 def test_names_that_are_there_many_times_take_their_number() -> None:
     """Each was looked for among all the others: a megabyte took minutes."""
 

@@ -90,6 +90,7 @@ NASTY: Final = {
 }
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("decode", DECODERS)
 @pytest.mark.parametrize("text", NASTY.values(), ids=NASTY)
 def test_objects_never_take_more_than_was_estimated(decode: Decode, text: str) -> None:
@@ -129,6 +130,7 @@ ORDINARY: Final = {
 }
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("text", ORDINARY.values(), ids=ORDINARY)
 def test_what_people_send_is_estimated_at_a_small_multiple(text: str) -> None:
     """An estimate that is far too high would turn honest clients away."""
@@ -144,6 +146,7 @@ VALUES: Final = st.recursive(
 )
 
 
+@pytest.mark.measured
 @settings(deadline=None)
 @given(
     parts=st.lists(st.tuples(VALUES, st.integers(1, 60)), min_size=1, max_size=3),
@@ -164,6 +167,7 @@ def test_nothing_takes_more_than_was_estimated(
     assert taken_by(decode, data) <= least_estimate(data)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("size", range(SHORT - 2, SHORT + 3))
 @pytest.mark.parametrize("decode", DECODERS)
 def test_short_texts_are_estimated_no_lower(decode: Decode, size: int) -> None:
@@ -175,6 +179,7 @@ def test_short_texts_are_estimated_no_lower(decode: Decode, size: int) -> None:
         assert taken_by(decode, data) <= least_estimate(data)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("text", ["[],", '"",', '"\\"",', '\\"', '"', "{", "é,", '["', "\\\\\\", "\\ud83d"])
 def test_estimating_is_linear(text: str) -> None:
     """It reads untrusted input before anything is known of it, and also what is not JSON."""

@@ -42,6 +42,7 @@ def items(item: bytes, size: int = SIZE) -> bytes:
     return b"[" + b",".join([item] * (size // (len(item) + 1) + 1)) + b"]"
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("library", [decode, stdlib_decode], ids=["fast", "stdlib"])
 @pytest.mark.parametrize("what", ITEMS)
 def test_short_numbers_and_texts_take_about_their_size(what: str, library: Callable[[bytes], Any]) -> None:
@@ -51,6 +52,7 @@ def test_short_numbers_and_texts_take_about_their_size(what: str, library: Calla
     assert odd_cost / len(odd) < BOUND * plain_cost / len(plain)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("surroundings", [b"1.5", b'"1e308"', b"[]"])
 def test_slow_numbers_hide_behind_nothing(surroundings: bytes) -> None:
     """A text is looked at as a whole."""
@@ -60,6 +62,7 @@ def test_slow_numbers_hide_behind_nothing(surroundings: bytes) -> None:
     assert odd_cost < BOUND * max(plain_cost, floor_cost)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("size", [4_000, SIZE, 1_000_000])
 @pytest.mark.parametrize("place", [0.0, 0.5, 0.9])
 def test_slow_numbers_are_found_wherever_they_are(place: float, size: int) -> None:

@@ -273,6 +273,7 @@ def test_a_document_begins_as_html5_does() -> None:
         assert not is_app_type(other)
 
 
+@pytest.mark.measured
 def test_a_type_that_is_mostly_spaces_takes_no_time() -> None:
     begun = time.perf_counter()
     assert not is_app_type("text" + " " * 200_000 + "html")

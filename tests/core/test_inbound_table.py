@@ -313,6 +313,7 @@ TestInboundMachine = InboundMachine.TestCase
 TestInboundMachine.settings = settings(max_examples=settings().max_examples * 3 // 5, stateful_step_count=40)
 
 
+@pytest.mark.measured
 def test_finding_what_came_from_an_origin_costs_no_more_among_many() -> None:
     """Over HTTP each answer that is complete ends an origin, whatever else is being served or waits."""
 

@@ -137,6 +137,7 @@ def test_the_ends_of_an_oversized_line_are_its_ends(overlap: int) -> None:
         assert read(by_size(line, size), len(line) - 1) == [oversized(line)]
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("size", [3, 64, 4 * KIB, 64 * KIB])
 def test_an_endless_line_costs_no_more_than_the_limit(size: int) -> None:
     """Promise 10: the buffer is bounded by `max_line`, also against a peer that sends a few bytes at a time."""
@@ -158,6 +159,7 @@ def test_an_endless_line_costs_no_more_than_the_limit(size: int) -> None:
     assert peak < 3 * limit + 3 * size
 
 
+@pytest.mark.measured
 def test_what_was_searched_is_not_searched_again() -> None:
     """Feeding is linear: four times as many chunks cost about four times as much, not sixteen.
 
@@ -176,6 +178,7 @@ def test_what_was_searched_is_not_searched_again() -> None:
     assert many / few < 9, (few, many)
 
 
+@pytest.mark.measured
 def test_many_lines_in_one_chunk_are_cut_in_one_pass() -> None:
     """The same for lines that come at once."""
 
@@ -186,6 +189,7 @@ def test_many_lines_in_one_chunk_are_cut_in_one_pass() -> None:
     assert many / few < 9, (few, many)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("blank", [b"\n", b" \n", b"\r\n", b"\t \n"])
 def test_blank_lines_are_not_looked_at_one_by_one(blank: bytes) -> None:
     """A megabyte of them costs less than an eighth of that in lines with something in them."""

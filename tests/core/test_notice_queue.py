@@ -120,6 +120,7 @@ def flood(keys: Sequence[Hashable | None]) -> None:
     assert len(drain(queue)) == len(keys)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("kind", ["different", "series", "repeated"])
 def test_making_room_costs_no_more_in_a_long_queue(kind: str) -> None:
     """A flood of notifications and a slow consumer must not take the processor, however long the queue may be."""

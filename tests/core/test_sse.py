@@ -233,6 +233,7 @@ def test_many_lines_of_data_count_together() -> None:
     assert event.size == 109
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("field", [b":", b"data: ", b"id: ", b"event: ", b"unknown: ", b"unknown", b"retry: "])
 @pytest.mark.parametrize("size", [64, 4 * KIB, 64 * KIB])
 def test_an_endless_line_costs_no_more_than_the_limit(field: bytes, size: int) -> None:
@@ -261,6 +262,7 @@ def read_after(reader: SseReader) -> list[SseReceived]:
     return reader.feed(b"data: a\n\n")
 
 
+@pytest.mark.measured
 def test_endless_empty_data_costs_no_more_than_the_limit() -> None:
     """Each line of it adds a newline, and nothing else."""
     reader = SseReader(10 * KIB)
@@ -274,6 +276,7 @@ def test_endless_empty_data_costs_no_more_than_the_limit() -> None:
     assert kept < 64 * KIB
 
 
+@pytest.mark.measured
 def test_what_was_searched_is_not_searched_again() -> None:
     """Feeding is linear: four times as many chunks cost about four times as much, not sixteen.
 
@@ -294,6 +297,7 @@ def test_what_was_searched_is_not_searched_again() -> None:
     assert many / few < 9, (few, many)
 
 
+@pytest.mark.measured
 def test_many_events_in_one_chunk_are_cut_in_one_pass() -> None:
     """Four times as many events cost about four times as much, not sixteen."""
 

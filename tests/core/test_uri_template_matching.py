@@ -253,6 +253,7 @@ def test_no_text_is_too_odd(text: str) -> None:
         match(template, text)
 
 
+@pytest.mark.measured
 def test_a_hostile_uri_costs_little() -> None:
     """There is nothing to backtrack over; a regular expression for this would not end."""
     template = "x:" + "/".join(f"{{v{n}}}" for n in range(25)) + "{/rest*}/end{?q*}"

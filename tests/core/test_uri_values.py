@@ -109,6 +109,7 @@ def test_which_variables_may_have_slashes(template: str, names: set[str]) -> Non
     assert UriMatcher(UriTemplate(template)).with_slashes == names
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("piece", ["%25", "a/", "..a", "\\", "%2", ". "])
 def test_checking_takes_time_in_proportion(piece: str) -> None:
     """Every URI of a template is checked before anything is known of who has sent it."""

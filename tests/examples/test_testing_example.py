@@ -60,6 +60,7 @@ async def play(test: Callable[..., Awaitable[None]], clock: trio.testing.MockClo
         await test(**{name: given[name] for name in inspect.signature(test).parameters})
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("name", sorted(TESTS))
 def test_ten_minutes_take_a_tenth_of_a_second(name: str) -> None:
     """A deadline that passes, a peer that dies. The time of the processor: other programs' is not counted."""

@@ -67,6 +67,7 @@ SHORT = 2e-3
 """Seconds. What takes less for the larger size is not looked at: it says nothing."""
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("name", TARGETS)
 def test_work_grows_with_the_size_of_what_is_read(name: str) -> None:
     """For twice the size, about twice the instructions of Python; and of time, which counts the rest, no more either."""

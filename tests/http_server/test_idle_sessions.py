@@ -96,6 +96,7 @@ async def ping(raw: Raw, session: str | None) -> int:
     return answer.status
 
 
+@pytest.mark.measured
 @on_linux
 @pytest.mark.timeout(300)
 async def test_idle_sessions_cost_less_than_20_kib_each() -> None:
@@ -112,6 +113,7 @@ async def test_idle_sessions_cost_less_than_20_kib_each() -> None:
         assert await ping(program.raw, last) == 200
 
 
+@pytest.mark.measured
 @on_linux
 @pytest.mark.timeout(120)
 async def test_idle_sessions_leave_nothing_behind() -> None:

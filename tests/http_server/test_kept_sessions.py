@@ -180,6 +180,7 @@ async def test_what_a_client_says_of_itself_is_bounded_by_name() -> None:
         assert "mcp-session-id" in answer.headers
 
 
+@pytest.mark.measured
 async def test_nothing_else_of_the_handshake_is_kept() -> None:
     """What a client adds to it is gone when it is answered."""
     async with open_raw(Server("s"), settings()) as raw:

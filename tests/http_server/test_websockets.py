@@ -628,6 +628,7 @@ async def test_who_keeps_too_much_of_messages_gives_way() -> None:
             await still_works(port)
 
 
+@pytest.mark.measured
 async def test_what_has_given_way_takes_no_memory_until_its_client_closes() -> None:
     """max_kept_bytes: clients that begin large messages, and then neither end them nor answer Close."""
     watcher = Watcher(max_kept_bytes=4_000_000)

@@ -192,6 +192,7 @@ async def test_unfinished_bodies_of_one_address_leave_room_for_others(host: str)
         assert server.statistics() == ()
 
 
+@pytest.mark.measured
 async def test_a_body_in_tiny_pieces_weighs_what_is_in_it(host: str) -> None:
     """Each piece was an object of its own, of forty bytes for one."""
     server = echo_server()
@@ -210,6 +211,7 @@ async def test_a_body_in_tiny_pieces_weighs_what_is_in_it(host: str) -> None:
                 tracemalloc.stop()
 
 
+@pytest.mark.measured
 async def test_a_body_is_not_read_before_it_is_known_who_sends_it(host: str) -> None:
     """Nobody is there yet in whose name it could be kept; what the system holds is the sender's own."""
     gate = trio.Event()
@@ -236,6 +238,7 @@ async def test_a_body_is_not_read_before_it_is_known_who_sends_it(host: str) -> 
             assert (await wire.answer())[0] == 200
 
 
+@pytest.mark.measured
 async def test_what_is_sent_ahead_is_bounded(host: str) -> None:
     """Behind a request that is served, little is read, and for nobody's account: there can be so many connections."""
     gate = trio.Event()
@@ -622,6 +625,7 @@ async def begin_2024(served: Served, wire: Wire) -> str:
     return path
 
 
+@pytest.mark.measured
 async def test_sessions_that_give_way_keep_nothing(host: str) -> None:
     """Once what they had not sent stayed, uncounted, until the client was given up: a server took 520 MiB."""
     limits = Limits(max_kept_bytes=48 * MIB, max_kept_bytes_per_principal=24 * MIB)

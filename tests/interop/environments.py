@@ -1,7 +1,8 @@
-"""The other implementations the tests talk to, at exact versions: ``python tests/interop/environments.py``."""
+"""The other implementations the tests talk to, at exact versions: ``python tests/interop/environments.py [NAME ...]``."""
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 from benchmarks.environments import NODE as NODE
@@ -73,4 +74,5 @@ ENVIRONMENTS: Final = (
 
 
 if __name__ == "__main__":
-    install_all(ENVIRONMENTS)
+    by_name = {each.name: each for each in ENVIRONMENTS}
+    install_all([by_name[name] for name in sys.argv[1:]] or ENVIRONMENTS)

@@ -68,6 +68,7 @@ def test_whatever_comes_is_read_without_an_error(field: str) -> None:
     read(field)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("evil", ['"', "\\", ",", " ", "a", "=", "a=", 'a="', "Bearer ", "a ", "a,"])
 def test_reading_takes_linear_time(evil: str) -> None:
     field = "Bearer " + evil * (200_000 // len(evil))

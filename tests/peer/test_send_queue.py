@@ -88,6 +88,7 @@ def write_in_pieces(count: int) -> None:
         queue.remove_first(len(first), has_rest=False)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize(
     "work", [withdraw_one_from_many, withdraw_many, withdraw_answers, withdraw_entries, write_in_pieces]
 )

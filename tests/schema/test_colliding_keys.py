@@ -46,6 +46,7 @@ def test_a_set_of_numbers_with_the_same_hash_is_refused(name: str) -> None:
         kind.decode([make(number) for number in range(300)])
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("name", KINDS)
 def test_a_set_takes_time_by_its_size(name: str) -> None:
     hint, make = KINDS[name]

@@ -214,6 +214,7 @@ def test_untidy_docstrings_are_read_as_meant(case: tuple[str | None, str, dict[s
     assert parse_docstring(text) == Docstring(summary, arguments, returns)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize(
     ("before", "unit", "behind"),
     [

@@ -49,6 +49,7 @@ READ: dict[str, tuple[Any, Callable[[int], object]]] = {
 }
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("name", READ)
 def test_what_is_read_takes_time_by_its_size(name: str) -> None:
     """A message may have 16 MB: what is quadratic holds the event loop for hours."""

@@ -203,6 +203,7 @@ def growing(width: int) -> dict[str, Any]:
     return {"properties": {"child": {"allOf": [{"$ref": "#"} for _ in range(width)]}}}
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize(
     "schema",
     [
@@ -232,6 +233,7 @@ def test_a_schema_that_takes_too_many_steps_is_refused() -> None:
         measure({"properties": names, "$defs": {str(i): {"$ref": "#"} for i in range(500)}})
 
 
+@pytest.mark.measured
 def test_a_schema_that_doubles_the_work_with_each_level_checks_shallow_values_only(
     make: Make, most_steps: float
 ) -> None:
@@ -312,6 +314,7 @@ def test_the_work_that_a_value_makes_is_foreseen(cost: SchemaCost, name: str, ch
     assert cost.steps(value, checks - 1) > checks - 1
 
 
+@pytest.mark.measured
 def test_a_large_value_under_a_costly_schema_is_not_checked(make: Make, most_steps: float) -> None:
     validator = make({"$defs": doubling(10)["$defs"], "items": {"$ref": "#/$defs/d0"}})
     value = list[Any]([{}]) * 1_000_000
@@ -334,6 +337,7 @@ def test_a_deep_value_is_checked_or_said_to_be_too_deep(make: Make) -> None:
         assert "cannot be checked" in str(error)
 
 
+@pytest.mark.measured
 def test_an_untrusted_pattern_costs_no_time(make: Make, request: pytest.FixtureRequest) -> None:
     """Without the library that bounds them, such patterns are not run at all."""
     schema = {"pattern": "^(a+)+$"}
@@ -439,6 +443,7 @@ COSTLY: dict[str, Callable[[], tuple[dict[str, Any], object]]] = {
 }
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("name", COSTLY)
 def test_what_costs_too_much_is_refused_and_all_else_is_cheap(name: str, most_steps: float) -> None:
     """Nothing that a peer writes holds the event loop: each of these took from seconds to years, or gigabytes."""
@@ -520,12 +525,14 @@ def test_the_size_of_a_regular_expression_is_foreseen(pattern: str, least: int, 
     assert least <= size_of_pattern(pattern) <= most
 
 
+@pytest.mark.measured
 def test_looking_at_a_regular_expression_takes_time_by_its_length() -> None:
     for unit in ("[", "(", "{1", "\\", "{1,2}", "a", "a{999999999}", "{999999999}", "(a{999999999})"):
         small, large = costs_of(*(partial(size_of_pattern, unit * count) for count in (4_000, 32_000)))
         assert large / small < 16, unit
 
 
+@pytest.mark.measured
 def test_to_say_what_is_wrong_costs_little_more_than_to_find_it_out(make: Make) -> None:
     """All errors of a library at once are tens of microseconds and a kilobyte each, for each item of the value."""
     validator = make({"items": {"type": "integer"}})

@@ -159,6 +159,7 @@ async def test_who_has_the_server_alone_has_all_threads() -> None:
                 may_end.set()
 
 
+@pytest.mark.measured
 async def test_one_of_many_is_refused_when_all_it_may_have_were_left_behind() -> None:
     """Although others still get a thread."""
     places = _Places(Limits(max_threads=8, thread_timeout=0.01))

@@ -1112,6 +1112,7 @@ async def test_by_hand_there_is_an_end_in_the_era_of_requests() -> None:
     assert calls == 5
 
 
+@pytest.mark.measured
 async def test_a_thousand_parked_handlers_cost_little_and_leave_nothing() -> None:
     asking = Asking()
     async with asking.client() as client:

@@ -728,6 +728,7 @@ async def test_a_handler_of_ones_own_takes_the_place() -> None:
 # What lists cost.
 
 
+@pytest.mark.measured
 def test_a_page_of_a_long_list_costs_no_more_than_one_of_a_short_list() -> None:
     """All that is listed was put together anew for every page, so that reading n pages cost n times n."""
 

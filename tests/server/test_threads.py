@@ -220,6 +220,7 @@ def stuck() -> Any:
     event.set()
 
 
+@pytest.mark.measured
 async def test_calls_are_refused_when_all_threads_are_stuck_with_calls_given_up(stuck: threading.Event) -> None:
     """thread_timeout: nobody knows whether they will ever end. What needs no thread is served as ever."""
     limits = Limits(max_threads=2, thread_timeout=0.1)
@@ -266,6 +267,7 @@ async def test_calls_are_refused_when_all_threads_are_stuck_with_calls_given_up(
                     served = (await client.call_tool("plain")).text == "served"
 
 
+@pytest.mark.measured
 async def test_who_waits_for_a_thread_is_refused_when_the_others_are_given_up(stuck: threading.Event) -> None:
     """thread_timeout: it runs from then on. Those who wait can be given up themselves, too."""
     server = Server("waiting", limits=Limits(max_threads=1, thread_timeout=0.1))
@@ -436,6 +438,7 @@ async def test_a_thread_with_its_answer_waits_for_a_place_before_it_goes_on(era:
         assert busy.lines == ["freed", "went on"]
 
 
+@pytest.mark.measured
 async def test_a_call_given_up_while_its_thread_waits_to_go_on_gives_everything_back() -> None:
     """Its thread is told, and takes no place any more; nor one of those who ask, once it has ended."""
     busy = Busy(Limits(max_threads=1, max_asking_threads=1, thread_timeout=1000))
@@ -495,6 +498,7 @@ async def test_questions_of_threads_beyond_their_limit_are_refused(era: Era) -> 
     assert busy.lines == ["went on"]
 
 
+@pytest.mark.measured
 def test_threads_that_outlive_their_run_take_no_places_of_the_next(stuck: threading.Event) -> None:
     """A server may be served again after `trio.run` has ended, and nobody could give back what those had."""
     server = Server("again", limits=Limits(max_threads=1, thread_timeout=0.1))

@@ -915,6 +915,7 @@ def test_a_program_that_does_not_end_breaks_a_promise(
     assert not judge(program).violations
 
 
+@pytest.mark.measured
 def test_a_program_for_which_the_machine_has_no_time_breaks_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes longer than it may by a clock on the wall, and does a little now and then."""
     events = play(program := Program(1, "memory", ()))
@@ -934,6 +935,7 @@ def test_a_program_for_which_the_machine_has_no_time_breaks_none(monkeypatch: py
     assert not judge(program).violations
 
 
+@pytest.mark.measured
 def test_what_is_left_behind_is_in_use() -> None:
     """Small objects and large ones; what is freed is not, though the process may have it still."""
     before = in_use()

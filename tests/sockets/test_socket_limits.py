@@ -236,6 +236,7 @@ async def test_who_begins_more_than_there_is_room_for_is_cut(kind: Kind, tmp_pat
         assert await none_kept(server)
 
 
+@pytest.mark.measured
 @KINDS
 async def test_begun_messages_take_little_more_than_is_lent(kind: Kind, tmp_path: Path) -> None:
     """What gives way goes at once, also while no garbage is collected."""
@@ -264,6 +265,7 @@ async def test_begun_messages_take_little_more_than_is_lent(kind: Kind, tmp_path
     assert left < 30 * 40 * 1024  # of each, its connection
 
 
+@pytest.mark.measured
 @KINDS
 async def test_what_waits_for_its_turn_is_lent(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
