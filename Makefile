@@ -48,11 +48,11 @@ nightly: .venv/dev .venv/docs interop debian  ## run everything else there is; a
 
 # Where coverage is measured, tests take three times as long, and nearly everything is reached by those of `test`.
 coverage: .venv/dev
-	$(MAKE) --no-print-directory test COVER="--cov --cov-report=term:skip-covered"
+	$(MAKE) --no-print-directory test COVER="--cov --cov-report=term:skip-covered --hypothesis-profile=fresh"
 
 # All that `test` leaves out.
 more: .venv/dev interop debian
-	$(PYTEST) -m "slow or interop or thorough or measured"
+	$(PYTEST) -m "slow or interop or thorough or measured" --hypothesis-profile=fresh
 
 # flake8 looks for what is asynchronous (see .flake8). It reads each file several times with LibCST, which takes a second, so
 # it gets those where anything is: here what users import and copy, nightly the rest.

@@ -93,10 +93,9 @@ def normalised(uri: str) -> str:
     The scheme is in lower case, unreserved characters are not encoded, and triplets have capital letters. Paths
     are not changed: ``..`` stays.
     """
+    uri = respelled(uri)  # first: what is encoded before the colon may come out as a scheme
     scheme = scheme_of(uri)
-    if scheme is not None:
-        uri = scheme + uri[len(scheme) :]
-    return respelled(uri)
+    return uri if scheme is None else scheme + uri[len(scheme) :]
 
 
 def respelled(text: str) -> str:
