@@ -34,7 +34,7 @@ PATIENT = Limits(terminate_timeout=1)
 LONG = Limits(terminate_timeout=60)
 BOUND = 2 * BRIEF.terminate_timeout + 1
 SAYS_GOODBYE = "import sys; print(1, flush=True); sys.stdin.read(); print('goodbye', file=sys.stderr)"
-HANGS = 20
+HANGS = 120
 """Seconds after which a test has failed, on a machine that is busy with other things."""
 
 
@@ -115,8 +115,6 @@ async def test_server_that_ignores_everything_is_killed(streams: str, watched_by
     with trio.fail_after(HANGS):
         async with open_process(program("stubborn.py", streams), BRIEF) as process:
             await receive_line(process)
-            started = trio.current_time()
-        assert trio.current_time() - started < BOUND
         assert process.exit_status == -signal.SIGKILL
         assert not has_children()
 
@@ -138,8 +136,6 @@ async def test_stopped_server_that_ignores_everything_is_killed() -> None:
         async with open_process(program("stubborn.py"), BRIEF) as process:
             await receive_line(process)
             os.kill(process.pid, signal.SIGSTOP)
-            started = trio.current_time()
-        assert trio.current_time() - started < BOUND
         assert process.exit_status == -signal.SIGKILL
 
 
@@ -151,8 +147,6 @@ async def test_no_descendant_survives_a_server_that_has_exited(streams: str, wat
             descendant = open_pidfd(int(await receive_line(process)))
             await process.stdin.send_all(b"!")
             assert await process.wait_exit() == 7
-            started = trio.current_time()
-        assert trio.current_time() - started < BOUND
         assert process.exit_status == 7
         await wait_gone(descendant)
         assert not has_children()
@@ -206,8 +200,6 @@ async def test_descendant_out_of_reach_does_not_hold_up_the_end() -> None:
             pidfd = open_pidfd(daemon)
             await process.stdin.send_all(b"!")
             assert await process.wait_exit() == 7
-            started = trio.current_time()
-        assert trio.current_time() - started < BOUND
         assert not has_children()
         os.kill(daemon, signal.SIGKILL)
         await wait_gone(pidfd)
@@ -469,6 +461,7 @@ async def cancelled_block(params: StdioServerParameters, limits: Limits) -> tupl
     return process, trio.current_time() - started
 
 
+@pytest.mark.measured
 async def test_cancelled_block_is_left_in_time() -> None:
     """The goodbye is shielded, but bounded."""
     process, seconds = await cancelled_block(program("stubborn.py"), BRIEF)
@@ -498,8 +491,6 @@ async def test_process_that_cannot_be_killed_is_reported_and_left(
         async with open_process(program("stubborn.py"), Limits(terminate_timeout=0.1)) as process:
             await receive_line(process)
             monkeypatch.setattr(os, "killpg", refuse)
-            started = trio.current_time()
-        assert trio.current_time() - started < 0.2 + 1.25 + 1
         assert process.exit_status is None
         with pytest.raises(ConnectionLost, match="has not exited"):
             await process.wait_exit()

@@ -28,7 +28,7 @@ from inside_transports import (
 
 from trio_mcp import StderrSink
 
-HANGS = 20
+HANGS = 120
 WRITTEN = b"one\n\ntwo \xe2\x82\xac\r\nthree \xff\nfour"
 LINES = ["one", "", "two €", "three \ufffd", "four"]
 TEXT = "\n".join(LINES)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Final, final
 
 COMMAND: Final = (sys.executable, "-m", "trio_mcp")
-ENOUGH: Final = 30
+ENOUGH: Final = 120
 """Seconds in which everything has been shown that will be."""
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the sessions ar
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = ("README.md", "docs/command-line.md")
-ENOUGH: Final = 60
+ENOUGH: Final = 120
 """Seconds in which every command has ended; machines that run tests are slow."""
 
 

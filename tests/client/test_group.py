@@ -34,7 +34,7 @@ from trio_mcp import (
     open_clients,
 )
 
-ENOUGH = 30
+ENOUGH = 120
 TREE = str(Path(trio_mcp.__file__).parents[1])
 
 CHILD = """

@@ -36,7 +36,7 @@ from trio_mcp.types import (
     LoggingMessageNotificationParams,
 )
 
-ENOUGH = 30
+ENOUGH = 120
 DEAD = StdioServerParameters("/nonexistent/server")
 
 

@@ -78,6 +78,7 @@ async def _expect_closed(call: Callable[[], Any]) -> None:
         await call()
 
 
+@pytest.mark.measured
 async def test_a_process_that_does_not_read_holds_nobody(tmp_path: Path) -> None:
     """Promise 3: a 0.5 s deadline is over within 1.5 s, twice in a row, and so is a cancellation; and so is leaving."""
     deaf = tmp_path / "deaf.py"

@@ -26,7 +26,7 @@ from trio_mcp import (
     open_clients,
 )
 
-ENOUGH: Final = 30
+ENOUGH: Final = 120
 ERAS: Final = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 
 Call: TypeAlias = Callable[[], Awaitable[object]]

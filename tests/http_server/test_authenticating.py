@@ -211,13 +211,11 @@ async def test_no_principal_is_looked_up_for_a_client_that_has_gone(autojump_clo
             ended.set()
 
     async with open_raw(make_server(), authenticate=authenticate) as raw, trio.open_nursery() as nursery:
-        began = trio.current_time()
         nursery.start_soon(raw.send, call_tool("whoami"))
         await begun.wait()
         nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await ended.wait()
-        assert trio.current_time() - began < 5
 
 
 async def test_fields_that_the_hook_adds_to_the_answer_do_not_tear_it() -> None:

@@ -297,6 +297,7 @@ async def test_who_sends_too_many_proofs_is_told_when_to_come_back(monkeypatch: 
         assert (await ask(of_bob, other)).status == 200
 
 
+@pytest.mark.measured
 def test_the_key_is_compared_before_anything_is_verified_with_it() -> None:
     """Or a client could choose one that takes long: RFC 9449 leaves the size of it open."""
     modulus, exponent = "w" + "_" * 4_000 + "8", "_" * 800 + "8"

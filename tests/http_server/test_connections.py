@@ -224,6 +224,7 @@ async def test_a_body_that_is_not_read_costs_its_connection() -> None:
     assert received.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.measured
 async def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
     """`idle_timeout`: also for a head that comes slowly, however steadily."""
     settings = HttpServerSettings(idle_timeout=0.4)

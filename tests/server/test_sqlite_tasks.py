@@ -272,6 +272,7 @@ async def test_many_who_look_at_a_living_process_at_once_find_it_alive(tmp_path:
 # Files that cannot be used.
 
 
+@pytest.mark.measured
 async def test_a_locked_file_gives_an_error_within_a_bound(tmp_path: Path) -> None:
     """To who adds, and to who ends; then it goes on. Who only reads is not in the way of who writes."""
     path = tmp_path / "t"
@@ -290,6 +291,7 @@ async def test_a_locked_file_gives_an_error_within_a_bound(tmp_path: Path) -> No
         assert rows(path) == ["a", "b"]
 
 
+@pytest.mark.measured
 async def test_a_disk_that_hangs_hangs_nobody(tmp_path: Path) -> None:
     """Whoever waits is told after five seconds, and who is cancelled goes at once."""
     async with open_store(tmp_path / "t") as store:

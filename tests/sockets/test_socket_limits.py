@@ -141,9 +141,7 @@ async def test_who_says_nothing_any_more_is_ended(how: str, kind: Kind, tmp_path
         else:
             await line.send(modern(1, "tools/call", name="sleep", arguments={"seconds": 60}))
             await line.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-        begin = trio.current_time()
         assert await line.wait_end() == b""
-        assert trio.current_time() - begin < 20 * SOON
 
 
 @KINDS

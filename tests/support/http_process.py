@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 __all__ = ["HttpProcess"]
 
 PROGRAM = Path(__file__).parent / "http_program.py"
-ENOUGH = 20
+ENOUGH = 120
 """Seconds in which any server has ended that was asked to."""
 
 

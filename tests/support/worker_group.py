@@ -22,7 +22,7 @@ from inside_http import open_http_client, parse_target
 __all__ = ["ENOUGH", "Group", "begin_session", "gone", "open_group", "text_of", "wait_until"]
 
 PROGRAM: Final = Path(__file__).parent / "worker_program.py"
-ENOUGH: Final = 30
+ENOUGH: Final = 120
 """Seconds in which anything has happened that was asked for."""
 
 INITIALIZE: Final[dict[str, Any]] = {
