@@ -14,45 +14,49 @@ export NODE_COMPILE_CACHE := $(CURDIR)/.interop/compiled
 
 # Each process takes its tests in their order, for those of a file share servers, and in the end those of others.
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --quiet
-QUICK := tests/core tests/codec tests/schema tests/types tests/peer tests/server tests/client
-FIRST := not slow and not interop and not thorough and not measured
+# What has neither sockets nor processes, and one look at each transport that is real.
+HERE := tests/unit tests/memory tests/smoke
 COVER :=
 
-.PHONY: help demo quick test check nightly coverage more lint lint-tests types mypy pyright public-types docs links errors protocol matrix interop debian conformance conformance-everywhere simulate siege soak mutants fuzz bench bench-quick clean
+.PHONY: help demo test wires check nightly coverage more costs lint lint-tests types mypy pyright public-types docs links errors protocol matrix interop debian conformance conformance-everywhere simulate siege soak mutants fuzz bench bench-quick clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
 
+test: .venv/test  ## run after every change, and to see that everything works here; four minutes on two cores
+	$(PYTEST) -m "not wires and not nightly" $(COVER) $(HERE)
+
+wires: .venv/test  ## run the tests with processes, signals, sockets and terminals; six minutes
+	$(PYTEST) -m "wires and not nightly" $(COVER) tests/memory/matrix tests/wires
+
 demo: .venv/run  ## run the example of the README
 	$(BIN)/python examples/demo.py
 
-quick: .venv/test  ## run after every change: no network, no other implementations; 40 seconds on two cores
-	$(PYTEST) -m "$(FIRST)" --hypothesis-profile=quick $(QUICK)
-
-test: .venv/test  ## see that everything works here, in a few minutes: each feature, over each transport, once
-	$(PYTEST) -m "$(FIRST)" $(COVER)
-
 check: .venv/dev  ## run everything that must pass before a change is merged, in a quarter of an hour
-	$(MAKE) --no-print-directory test
+	$(MAKE) --no-print-directory test wires
 	$(MAKE) --no-print-directory --jobs=2 types lint
 	$(MAKE) --no-print-directory conformance demo
 
 # Everything that takes long, needs other programs, or measures: time, memory, descriptors, latency. Each is run, whatever
 # became of those before it; what failed is named in the end.
-NIGHTLY := coverage lint-tests more docs conformance-everywhere bench-quick
+NIGHTLY := coverage lint-tests more costs docs conformance-everywhere bench-quick
 
 nightly: .venv/dev .venv/docs interop debian  ## run everything else there is; an hour and a half
 	@failed=; for part in $(NIGHTLY) 'fuzz SECONDS=2'; do \
 		echo "== $$part"; $(MAKE) --no-print-directory $$part || failed="$$failed $${part%% *}"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
-# Where coverage is measured, tests take three times as long, and nearly everything is reached by those of `test`.
+# Where coverage is measured, tests take three times as long.
 coverage: .venv/dev
-	$(MAKE) --no-print-directory test COVER="--cov --cov-report=term:skip-covered --hypothesis-profile=fresh"
+	$(MAKE) --no-print-directory test COVER="--cov --cov-report= --hypothesis-profile=fresh"
+	$(MAKE) --no-print-directory wires COVER="--cov --cov-append --cov-report=term:skip-covered --hypothesis-profile=fresh"
 
-# All that `test` leaves out.
 more: .venv/dev interop debian
-	$(PYTEST) -m "slow or interop or thorough or measured" --hypothesis-profile=fresh
+	$(PYTEST) -m nightly --hypothesis-profile=fresh --ignore=tests/nightly/costs
+
+# Processor time, memory and durations: one after another, with nothing beside them.
+costs: .venv/dev
+	$(BIN)/python -m pytest --quiet tests/nightly/costs
 
 # flake8 looks for what is asynchronous (see .flake8). It reads each file several times with LibCST, which takes a second, so
 # it gets those where anything is: here what users import and copy, nightly the rest.
@@ -111,19 +115,19 @@ protocol: .venv/dev  ## write docs/protocol.md from the marks of the tests
 
 # Fails where a scenario does not run over a transport, and there is no reason.
 matrix: .venv/dev  ## write into docs/transports.md what runs over which transport
-	$(BIN)/python -m pytest -q --collect-only --matrix-table=docs/transports.md tests/matrix
+	$(BIN)/python -m pytest -q --collect-only --matrix-table=docs/transports.md tests/memory/matrix
 
 interop: .venv/dev  ## install the other implementations that tests talk to
-	$(BIN)/python tests/interop/environments.py
+	$(BIN)/python tests/nightly/interop/environments.py
 
 # The official conformance suite, every scenario: fails where the score has fallen below tests/conformance/baseline.toml.
 conformance: .venv/test  ## run the official conformance suite
-	$(BIN)/python tests/interop/environments.py node conformance-0.2
+	$(BIN)/python tests/nightly/interop/environments.py node conformance-0.2
 	$(BIN)/python tests/conformance/run.py
 
 # The same over the other host and through a proxy, and the suite for authorization servers.
 conformance-everywhere: .venv/test
-	$(BIN)/python tests/interop/environments.py node conformance-0.2
+	$(BIN)/python tests/nightly/interop/environments.py node conformance-0.2
 	$(BIN)/python tests/conformance/run.py --http lean 'server/*'
 	$(BIN)/python tests/conformance/run.py --http lean --through-proxy 'server/*'
 	$(BIN)/python tests/conformance/authorization.py
@@ -150,10 +154,10 @@ simulate: .venv/test  ## play SEEDS=10000 random programs, three minutes on two 
 
 # Plays every attack there is against a server over every transport, beside an honest client, then the attacks with
 # patience on a mock clock, and writes what came of them into docs/security.md. As root, for at a Unix socket the attacker
-# is another user. For a part: .venv/bin/python tests/siege/besiege.py --host lean 'unread-*'
+# is another user. For a part: .venv/bin/python tests/nightly/siege/besiege.py --host lean 'unread-*'
 siege: .venv/dev  ## play every attack against a server, and write docs/security.md; an hour and a half
-	$(BIN)/python tests/siege/besiege.py --fill
-	$(BIN)/python tests/siege/patience.py --fill
+	$(BIN)/python tests/nightly/siege/besiege.py --fill
+	$(BIN)/python tests/nightly/siege/patience.py --fill
 
 # Lets a server and its clients do anything at random for so many minutes, then nothing, and fails if anything is left, if
 # memory grows or if the idle server takes time. A seed is printed: make soak SEED=4f2a MINUTES=30
@@ -161,12 +165,12 @@ MINUTES ?= 10
 SEED ?=
 
 soak: .venv/dev  ## let clients come and die for MINUTES=10, and see that nothing is left; a table and a plot
-	$(BIN)/python tests/soak/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --plot .benchmarks/soak.svg
+	$(BIN)/python tests/nightly/soak/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --plot .benchmarks/soak.svg
 
 # Plants wrong implementations, one at a time, and fails if neither the simulator nor a test notices one. For some of
-# them: .venv/bin/python tests/mutants/plant.py --tests 'parks-*'
+# them: .venv/bin/python tests/nightly/mutants/plant.py --tests 'parks-*'
 mutants: .venv/dev  ## plant wrong implementations, and see what notices each
-	$(BIN)/python tests/mutants/plant.py
+	$(BIN)/python tests/nightly/mutants/plant.py
 
 # Fuzzes the readers of what others send, each for so many seconds. What is found is kept in tests/fuzz/corpus, and the
 # exit status is not zero. The names: .venv/bin/python tests/fuzz/fuzz.py --list

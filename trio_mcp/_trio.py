@@ -4,7 +4,7 @@ Nurseries whose errors come out as themselves, blocks for code that is not ours,
 that begin in the task of another one, descriptors that are read and written without a stream around them, and
 wall time that a test's clock can replace.
 Nothing here knows of messages, requests or connections. What uses a private attribute of Trio is marked;
-`tests/test_contained.py` keeps it in step.
+`tests/unit/test_contained.py` keeps it in step.
 """
 
 from __future__ import annotations

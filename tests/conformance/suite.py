@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "nightly" / "interop"))
 
 from environments import CONFORMANCE, node
 from scoring import Result, Run, Side, Status, read_checks

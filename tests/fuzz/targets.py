@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "types"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import fuzz_authorization as fuzz_authorization

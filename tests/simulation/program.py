@@ -25,7 +25,7 @@ HTTP: Final[tuple[Wire, ...]] = ("http", "json", "no-get", "stateless", "sse")
 WIRES: Final[tuple[Wire, ...]] = (*DUPLEX, *HTTP)
 
 REAL: Final[tuple[Wire, ...]] = ("stdio", "hypercorn", "lean")
-"""Those with processes and sockets; `tests/programs` plays over them."""
+"""Those with processes and sockets; `tests/nightly/programs` plays over them."""
 
 REVISIONS: Final[dict[Wire, tuple[str, ...]]] = {
     "stateless": (LEGACY, SUMMER, BATCHING),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final, TypeVar
 
 import pytest
+from places import DATA
 
-_PAGES: Final = json.loads((Path(__file__).parents[1] / "protocol" / "sections.json").read_text())
+_PAGES: Final = json.loads((DATA / "protocol" / "sections.json").read_text())
 _AUTHORIZATION: Final = "basic/authorization"
 REVISIONS: Final = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 

@@ -1,6 +1,6 @@
 """What the authorization pages demand, rule by rule: whose duty each is, and which tests show it.
 
-The rules are in ``tests/protocol/authorization_rules.toml``, and where their sentences are, in
+The rules are in ``tests/data/protocol/authorization_rules.toml``, and where their sentences are, in
 ``authorization_sentences.json`` beside it (`keyword_sentences`). `make protocol` writes both into docs/protocol.md.
 """
 
@@ -12,15 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from itertools import groupby
-from pathlib import Path
 from typing import Final, final
 
 import attrs
 from keyword_sentences import EXTENSION, REVISIONS, Where
+from places import DATA
 
 __all__ = ["Rule", "Rules", "modules_of_rules"]
 
-_HERE: Final = Path(__file__).parent.parent / "protocol"
+_HERE: Final = DATA / "protocol"
 _LEVELS: Final = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "REQUIRED", "RECOMMENDED"}
 _PARTIES: Final = {"client", "server", "authorization server", "identity provider", "deployment", "all"}
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, final
 from urllib.parse import urlsplit
 
+from places import PROGRAMS
+
 __all__ = ["HttpProcess"]
 
-PROGRAM = Path(__file__).parent / "http_program.py"
+PROGRAM = PROGRAMS / "http_program.py"
 ENOUGH = 120
 """Seconds in which any server has ended that was asked to."""
 

@@ -1,10 +1,10 @@
 """The sentences of a page of the specification that hold a keyword of RFC 2119, as digests.
 
-``tests/protocol/authorization_rules.toml`` names a rule's sentences by these digests, so that no text of the
+``tests/data/protocol/authorization_rules.toml`` names a rule's sentences by these digests, so that no text of the
 specification is kept here. Where each of them is, is in ``authorization_sentences.json`` beside it, which a clone of
 the specification and one of its extensions give again:
 
-    python tests/support/keyword_sentences.py SPECIFICATION EXTENSIONS > tests/protocol/authorization_sentences.json
+    python tests/support/keyword_sentences.py SPECIFICATION EXTENSIONS > tests/data/protocol/authorization_sentences.json
 
 ``python tests/support/keyword_sentences.py PAGE.mdx`` shows the sentences of one page with their digests.
 """

@@ -427,7 +427,7 @@ os._exit(0)
 """
 """A process whose standard input and output another one serves: the client starts and ends a real one, without the
 time that importing a server takes, and the server's handlers are where the test is. Processes that serve their own are in
-`tests/contract/test_contract_over_a_process.py`.
+`tests/wires/contract/test_contract_over_a_process.py`.
 """
 
 

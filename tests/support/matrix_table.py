@@ -1,6 +1,6 @@
 """The table of docs/transports.md: how many scenarios run over each transport in each revision, and why some do not.
 
-Made from what is collected in `tests/matrix`, so a cell says what runs there. What does not run has a reason in
+Made from what is collected in `tests/memory/matrix`, so a cell says what runs there. What does not run has a reason in
 `transports.py`, or else is a problem.
 """
 
@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from places import TESTS
 from transports import BY_NAME, CELLS, LACKS, TRANSPORTS, Lack, lack_of
 
 from trio_mcp import Revision
 
 __all__ = ["MATRIX", "MatrixTable"]
 
-MATRIX = Path(__file__).parent.parent / "matrix"
-BEGIN = "<!-- written by `make matrix` from tests/matrix -->\n"
+MATRIX = TESTS / "memory" / "matrix"
+BEGIN = "<!-- written by `make matrix` from tests/memory/matrix -->\n"
 END = "<!-- end of what is written -->\n"
 
 

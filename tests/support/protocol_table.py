@@ -2,9 +2,9 @@
 
 A test says so with ``@pytest.mark.spec("server/tools", "Calling Tools")``, once for each section it shows. The
 revisions are those it is parametrized with (as ``revision``), or those the mark names: ``revisions="2025-11-25"``.
-Sections without a test have a reason in ``tests/protocol/reasons.json``. The sections themselves are the headings of
+Sections without a test have a reason in ``tests/data/protocol/reasons.json``. The sections themselves are the headings of
 the specification's transport, authorization, server, client, utilities and patterns pages, in
-``tests/protocol/sections.json``. Of authorization, each rule has a row, too (`authorization_rules`).
+``tests/data/protocol/sections.json``. Of authorization, each rule has a row, too (`authorization_rules`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 from authorization_rules import Rules
+from places import DATA
 
 __all__ = ["Table"]
 
-HERE = Path(__file__).parent.parent / "protocol"
+HERE = DATA / "protocol"
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
 HEAD = """\

@@ -1,6 +1,6 @@
 """The matrix: every transport, the revisions that it carries, and what cannot be had there, each with its reason.
 
-A scenario, which is a test function of `tests/matrix`, is decorated with `carried()`, and then runs in every cell:
+A scenario, which is a test function of `tests/memory/matrix`, is decorated with `carried()`, and then runs in every cell:
 over each transport in each revision that it carries. One that needs what not all cells have names it,
 ``@carried("reports")``, and leaves out the cells for which `LACKS` gives a reason. A transport that is added is a row
 of `TRANSPORTS` here, and a way of opening it in `lines.py`.
@@ -16,7 +16,18 @@ import pytest
 
 from trio_mcp import Revision
 
-__all__ = ["BY_NAME", "CELLS", "LACKS", "TRANSPORTS", "Lack", "Need", "Transport", "carried", "lack_of"]
+__all__ = [
+    "BY_NAME",
+    "CELLS",
+    "LACKS",
+    "TRANSPORTS",
+    "Lack",
+    "Need",
+    "Transport",
+    "carried",
+    "lack_of",
+    "marks_of",
+]
 
 ALL: Final = tuple(Revision)
 LEGACY: Final = tuple(revision for revision in Revision if not revision.is_modern)
@@ -219,9 +230,34 @@ def lack_of(needs: Collection[str], binding: str, revision: str) -> Lack | None:
 _Test = TypeVar("_Test", bound=Callable[..., Any])
 
 
+SHOWN: Final = {
+    **dict.fromkeys(("memory", "http", "websocket", "proxy"), ("2024-11-05", "2025-11-25", "2026-07-28")),
+    "json": ("2026-07-28",),
+    "stateless": ("2025-11-25",),
+    "sse": ("2024-11-05",),
+    "proxy-to-modern": ("2025-11-25",),
+    "proxy-to-legacy": ("2026-07-28",),
+}
+"""The cells without sockets that `make test` runs: of each way to connect, the revisions in which it differs most."""
+SHOWN_ON_WIRES: Final = {
+    **dict.fromkeys(("stdio", "http-hypercorn", "websocket-hypercorn"), ("2025-11-25", "2026-07-28")),
+    **dict.fromkeys(("tcp", "tls", "unix", "http-lean"), ("2026-07-28",)),
+}
+"""Those with sockets or processes that `make wires` runs."""
+
+
+def marks_of(binding: str, revision: str) -> list[pytest.MarkDecorator]:
+    """Return the layer of a cell: that of `make test` has no mark; what neither runs is for `make nightly`."""
+    if revision in SHOWN.get(binding, ()):
+        return []
+    if revision in SHOWN_ON_WIRES.get(binding, ()):
+        return [pytest.mark.wires]
+    return [pytest.mark.nightly]
+
+
 def carried(*needs: Need) -> Callable[[_Test], _Test]:
     """Let a scenario run in every cell that has what it needs, with parameters ``binding`` and ``revision``."""
-    cells = [cell for cell in CELLS if lack_of(needs, *cell) is None]
+    cells = [pytest.param(*cell, marks=marks_of(*cell)) for cell in CELLS if lack_of(needs, *cell) is None]
 
     def mark(test: _Test) -> _Test:
         marked: _Test = pytest.mark.needs(*needs)(pytest.mark.parametrize(("binding", "revision"), cells)(test))

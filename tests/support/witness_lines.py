@@ -14,6 +14,7 @@ import trio
 from http_process import HttpProcess
 from http_tap import HttpLog, open_http_tap
 from lines import LEGACY, MODERN
+from places import PROGRAMS
 from tape import Tape
 from typing_extensions import Unpack
 
@@ -21,7 +22,7 @@ from trio_mcp import Client, ClientOptions, HttpServerParameters, StdioServerPar
 
 __all__ = ["DUPLEX", "ENOUGH", "HTTP_LINES", "SCRIPT", "SOCKET_LINES", "WEBSOCKET_LINES", "Diary", "Witness"]
 
-SCRIPT: Final = Path(__file__).parent.parent / "contract" / "servers" / "witness.py"
+SCRIPT: Final = PROGRAMS / "witness.py"
 HTTP_LINES: Final = (("http", LEGACY), ("http", MODERN), ("sse", "2024-11-05"))
 SOCKET_LINES: Final = (("tcp", LEGACY), ("tcp", MODERN), ("unix", LEGACY), ("unix", MODERN))
 WEBSOCKET_LINES: Final = (("websocket", LEGACY), ("websocket", MODERN))

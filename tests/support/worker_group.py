@@ -18,10 +18,11 @@ import trio
 from children import children
 from http_raw import Answer, Raw, call_tool
 from inside_http import open_http_client, parse_target
+from places import PROGRAMS
 
 __all__ = ["ENOUGH", "Group", "begin_session", "gone", "open_group", "text_of", "wait_until"]
 
-PROGRAM: Final = Path(__file__).parent / "worker_program.py"
+PROGRAM: Final = PROGRAMS / "worker_program.py"
 ENOUGH: Final = 120
 """Seconds in which anything has happened that was asked for."""
 

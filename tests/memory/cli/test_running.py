@@ -1,0 +1,79 @@
+"""``run``: which server of a file is served, over what, and what is said if it cannot be."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from commands import SHOP, Run
+
+TWO = """
+from trio_mcp import Server
+one = Server("one")
+two = Server("two")
+alias = two
+number = 5
+"""
+
+
+def test_a_path_that_is_taken_is_one_line(run: Run) -> None:
+    """Likewise."""
+    Path("it").write_text("")
+    done = run("run", SHOP, "--transport", "unix", "--path", "it")
+    assert (done.status, done.out, done.err) == (
+        1,
+        "",
+        (
+            "trio-mcp: cannot listen at it: the file there is no socket; "
+            "stop what listens there, or choose another port or path\n"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("nowhere.py", "there is no file nowhere.py"),
+        ("nowhere.py:x", "there is no file nowhere.py"),
+        ("two.py", "two.py has several servers; its servers are one, two, alias; name one: two.py:one"),
+        ("two.py:three", "two.py has no three; its servers are one, two, alias"),
+        ("two.py:number", "number in two.py is an int, not a Server"),
+        ("none.py", "none.py has no server: no variable of the module is a trio_mcp.Server"),
+        ("text.txt", "text.txt is not a Python file"),
+    ],
+)
+def test_which_server_is_meant_must_be_clear(run: Run, spec: str, message: str) -> None:
+    """Else it is said what there is."""
+    Path("two.py").write_text(TWO)
+    Path("none.py").write_text("a = 1")
+    Path("text.txt").write_text("a")
+    done = run("run", spec)
+    assert (done.status, done.out, done.err) == (2, "", f"trio-mcp: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--transport", "pigeon"), "invalid choice: 'pigeon'"),
+        (("--transport", "streamable-http", "--path", "no-slash"), "must be a path that begins with a slash"),
+        (("--port", "80"), "--port does not go with --transport stdio"),
+        (("--transport", "tcp", "--port", "0", "--path", "/x"), "--path does not go with --transport tcp"),
+        (("--transport", "unix", "--host", "::1"), "--host does not go with --transport unix"),
+        (("--transport", "unix"), "--transport unix needs the --path of the socket"),
+        (("--transport", "tcp", "--host", "a" * 64), "is no name of a host: "),
+        (("--reload",), "--reload needs a --transport over which clients come again"),
+    ],
+)
+def test_what_cannot_be_served_is_explained(run: Run, words: tuple[str, ...], message: str) -> None:
+    """Nothing has begun."""
+    done = run("run", SHOP, *words)
+    assert (done.status, message in done.err) == (2, True)
+
+
+def test_reloading_needs_watchfiles(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said how to get it."""
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    done = run("run", SHOP, "--reload", "--transport", "streamable-http")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "trio-mcp: --reload needs the package watchfiles: pip install 'trio-mcp[reload]'\n"

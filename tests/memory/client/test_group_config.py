@@ -1,0 +1,214 @@
+"""Configurations of servers: what is read from them, and what is said about what is wrong in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inside_client import read_config
+
+from trio_mcp import (
+    ConfigError,
+    HttpServerParameters,
+    McpError,
+    RestartPolicy,
+    Server,
+    StdioServerParameters,
+    WebSocketServerParameters,
+    open_clients,
+)
+
+ENVIRONMENT = {"TOKEN": "secret", "HOME": "/home/x", "EMPTY": ""}
+
+
+async def read(config: Any) -> dict[str, Any]:
+    return {name: entry.target for name, entry in (await read_config(config, ENVIRONMENT)).items()}
+
+
+async def problems_of(config: Any) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        await read(config)
+    return caught.value.problems
+
+
+async def test_an_entry_with_a_command_is_a_process() -> None:
+    """It is started again when it dies, by the default policy."""
+    entry = {"command": "uvx", "args": ["mcp-server-time"], "env": {"A": "b"}, "cwd": "/tmp", "type": "stdio"}
+    assert await read({"mcpServers": {"time": entry}}) == {
+        "time": StdioServerParameters(
+            "uvx", ["mcp-server-time"], env={"A": "b"}, cwd="/tmp", restart=RestartPolicy()
+        )
+    }
+
+
+@pytest.mark.parametrize("kind", ["", "ws", "websocket"])
+async def test_headers_go_with_the_handshake_of_a_websocket(kind: str) -> None:
+    """With the rules of header fields over HTTP; an entry without any is the URL."""
+    entry = {"url": "wss://example.com/mcp", "type": kind or None, "headers": {"Authorization": "${TOKEN}"}}
+    (made,) = (await read({"servers": {"live": entry}})).values()
+    assert made == WebSocketServerParameters("wss://example.com/mcp", headers={"Authorization": "secret"})
+    assert await read({"servers": {"live": {"url": "ws://x/"}}}) == {"live": "ws://x/"}
+    for name in ("Sec-WebSocket-Protocol", "host", "Upgrade"):
+        (problem,) = await problems_of({"servers": {"live": {"url": "ws://x/", "headers": {name: "${TOKEN}"}}}})
+        assert problem == f"servers.live: the header {name} is set by the library; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("more", "transport"),
+    [
+        ({}, "auto"),
+        ({"type": "http"}, "auto"),
+        ({"type": "streamable-http"}, "streamable-http"),
+        ({"transport": "streamableHttp"}, "streamable-http"),
+        ({"type": "sse"}, "sse"),
+    ],
+)
+async def test_an_entry_with_a_url_is_a_server_there(more: dict[str, Any], transport: Any) -> None:
+    """By the transport that it names; Visual Studio Code means both by "http"."""
+    entry = {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x"}, **more}
+    (made,) = (await read({"servers": {"web": entry}})).values()
+    assert isinstance(made, HttpServerParameters)
+    assert (made.url, made.headers, made.transport) == (entry["url"], entry["headers"], transport)
+
+
+async def test_a_mapping_of_names_takes_whatever_a_client_is_opened_on() -> None:
+    """Also entries of a configuration; strings are as they are."""
+    server = Server("here")
+    given = {"here": server, "web": "https://example.com/${TOKEN}", "time": {"command": "uvx"}}
+    assert await read(given) == {**given, "time": StdioServerParameters("uvx", restart=True)}
+
+
+async def test_variables_are_replaced() -> None:
+    """With defaults as in a shell: also where a variable is empty."""
+    entry = {
+        "command": "${HOME}/server",
+        "args": [
+            "${env:TOKEN}",
+            "${EMPTY}",
+            "${EMPTY:-a}",
+            "${UNSET:-b:-c}",
+            "${UNSET:-}",
+            "$${TOKEN}",
+            "$HOME $${",
+        ],
+        "env": {"KEY": "${TOKEN}-${TOKEN}"},
+    }
+    (made,) = (await read({"mcpServers": {"one": entry}})).values()
+    assert made.command == "/home/x/server"
+    assert made.args == ("secret", "", "a", "b:-c", "", "${TOKEN}", "$HOME $${")
+    assert made.env == {"KEY": "secret-secret"}
+
+
+async def test_what_is_replaced_is_not_replaced_again() -> None:
+    """The value of a variable is data."""
+    entries = await read_config({"mcpServers": {"one": {"command": "${A}"}}}, {"A": "${B}", "B": "no"})
+    assert entries["one"].target == StdioServerParameters("${B}", restart=True)
+
+
+@pytest.mark.parametrize("how", [{"disabled": True}, {"enabled": False}])
+async def test_a_disabled_server_may_be_wrong(how: Mapping[str, Any]) -> None:
+    """It is not looked at: its variables may be set on another machine."""
+    assert await read({"mcpServers": {"off": {"command": "${UNSET}", **how}}}) == {"off": None}
+
+
+async def test_one_error_names_everything_that_is_wrong(tmp_path: Path) -> None:
+    """Verbatim, because this is what people get to see; nothing in it is a value of args, env or headers."""
+    path = tmp_path / "mcp.json"
+    servers = {
+        "time": {"command": "uvx", "args": ["--zone=${ZONE}", 7], "env": {"KEY": ["s3cret"]}},
+        "web": {"url": "ftp://example.com/", "headers": {"Authorization": "Bearer ${input:key}"}},
+        "both": {"command": "x", "url": "http://x/"},
+        "none": {"description": "nothing"},
+        "odd": {"url": "http://x/", "type": "grpc"},
+        "crossed": {"url": "http://x/", "type": "stdio"},
+        "sent": {"command": "x", "headers": {"A": "s3cret"}},
+        "socket": {"url": "https://x/", "type": "websocket"},
+        "empty": {"command": ""},
+        "list": ["uvx"],
+        "flag": {"command": "x", "disabled": "yes"},
+        "path": {"command": "x", "cwd": 3},
+    }
+    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        await read(path)
+    assert str(caught.value).replace(str(tmp_path), "/etc") == (
+        "/etc/mcp.json: 14 problems:\n"
+        "    mcpServers.time.args[0]: the environment variable ZONE is not set; set it, or write ${ZONE:-default}\n"
+        "    mcpServers.time.args[1]: expected a string, not a number\n"
+        "    mcpServers.time.env.KEY: expected a string, not an array\n"
+        "    mcpServers.web.headers.Authorization: ${input:key} is no environment variable: expected ${NAME}, "
+        "${NAME:-default} or ${env:NAME}; $${ stands for ${ itself\n"
+        "    mcpServers.both: both command and url: expected one of them\n"
+        "    mcpServers.none: neither command nor url\n"
+        "    mcpServers.odd.type: expected one of stdio, websocket, ws, tcp, tls, unix, http, streamable-http, "
+        "streamable_http, streamableHttp, sse, not 'grpc'\n"
+        "    mcpServers.crossed.type: stdio goes with command\n"
+        "    mcpServers.sent.headers: goes with url, not with command\n"
+        "    mcpServers.socket.url: expected ws:// or wss:// for websocket\n"
+        "    mcpServers.empty: command must not be empty\n"
+        "    mcpServers.list: expected an object with command or url, not an array\n"
+        "    mcpServers.flag.disabled: expected true or false, not a string\n"
+        "    mcpServers.path.cwd: expected a string, not a number"
+    )
+    assert isinstance(caught.value, McpError)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "line 1, column 2: Expecting property name enclosed in double quotes"),
+        ("[]", "expected an object with mcpServers, not an array"),
+        ("{}", "the file has no mcpServers (or servers)"),
+        ('{"mcpServers": {}, "servers": {}}', "the file has both mcpServers and servers: expected one"),
+        ('{"mcpServers": []}', "mcpServers: expected an object, not an array"),
+        ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "mcpServers: 'a' is there twice"),
+        ("\udcff", "not JSON in UTF-8: UnicodeDecodeError"),
+        (" " * 1_048_577, "more than 1048576 bytes"),
+        ("[" * 100_000, "not JSON in UTF-8: RecursionError"),
+    ],
+    ids=["syntax", "array", "nothing", "both", "servers", "twice", "encoding", "size", "depth"],
+)
+async def test_a_file_that_is_no_configuration(tmp_path: Path, text: str, problem: str) -> None:
+    """It names the file and the place."""
+    path = tmp_path / "mcp.json"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert await problems_of(str(path)) == (problem,)
+
+
+async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """The same error: the user who starts the program has to do something about it."""
+    with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
+        await read(tmp_path / "mcp.json")
+
+
+async def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+    """Editors on Windows write one."""
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"a": {"command": "x"}}}', encoding="utf-8-sig")
+    assert list(await read(path)) == ["a"]
+
+
+@pytest.mark.parametrize("given", [7, None, ["uvx"], "https://example.com/mcp"])
+async def test_what_is_no_configuration_is_a_wrong_type(given: Any) -> None:
+    """A URL is not a path."""
+    with pytest.raises(TypeError, match="a configuration is a path or a mapping, not"):
+        await read(given)
+
+
+async def test_targets_that_cannot_be_opened_are_problems_too() -> None:
+    """All of them at once."""
+    first, second = await problems_of({"a": 7, "b": "nothing", "c": Server("c")})
+    assert first.startswith("a: a client is opened on a URL, ")
+    assert second.startswith("b: ")
+
+
+async def test_a_group_refuses_a_wrong_configuration_before_it_starts_anything() -> None:
+    """No block is entered."""
+    with pytest.raises(ConfigError) as caught:
+        async with open_clients({"mcpServers": {"a": {"command": "x"}, "b": {}}}):
+            pytest.fail("entered")
+    assert str(caught.value) == "configuration: mcpServers.b: neither command nor url"

@@ -1,0 +1,89 @@
+"""Whatever a client writes into the head or the body of a request: each record of the log is one printable line."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any, Final
+
+import pytest
+from http_raw import call_tool, modern, open_raw
+
+from trio_mcp import Server
+
+pytestmark = [pytest.mark.timeout(60)]
+
+NASTY: Final = "x\n2026-01-01 INFO root: all is well\r\x1b[2J\x9b2J\x00\u2028\u202e"
+ENCODED: Final = "".join(f"%{byte:02X}" for byte in NASTY.encode())
+
+
+def make_server() -> Server[Any]:
+    server: Server[Any] = Server("careful")
+
+    @server.tool
+    async def fail(reason: str) -> None:
+        raise ValueError(reason)
+
+    @server.resource("orders://{id}", unsafe_variables=["id"])
+    async def order(id: str) -> str:
+        raise ValueError(id)
+
+    return server
+
+
+def check(caplog: pytest.LogCaptureFixture, at_least: int) -> None:
+    records = [record for record in caplog.records if record.name.startswith("trio_mcp")]
+    assert len(records) >= at_least, "nothing was logged, so nothing is shown"
+    formatter = logging.Formatter("%(levelname)s:%(message)s")
+    for record in records:
+        assert record.getMessage().isprintable()
+        _, *traceback = formatter.format(record).split("\n")
+        for line in traceback:
+            assert line.startswith("    "), line
+            assert line.isprintable(), line
+
+
+@pytest.mark.usefixtures("under")
+async def test_what_is_posted_forges_no_record(caplog: pytest.LogCaptureFixture) -> None:
+    """Names, ids, versions, cursors, arguments and what handlers say of them."""
+    messages: list[object] = [
+        call_tool(NASTY),
+        modern(NASTY),
+        modern("resources/read", uri=NASTY),
+        modern("prompts/get", name=NASTY),
+        modern("tools/list", cursor=NASTY),
+        modern("tools/list", id=NASTY),
+        {"jsonrpc": NASTY, "id": 1, "method": NASTY},
+        {"jsonrpc": "2.0", "id": NASTY, "method": 5},
+        {"jsonrpc": "2.0", "id": 1, "method": NASTY, NASTY: NASTY},
+        {"jsonrpc": "2.0", "method": NASTY},
+        {"jsonrpc": "2.0", "id": NASTY, "result": {}},
+        {"jsonrpc": "2.0", "id": NASTY, "error": {"code": 1, "message": NASTY, "data": NASTY}},
+        NASTY.encode("utf-8", "surrogatepass"),
+        json.dumps(NASTY).encode() + NASTY.encode(),
+        [NASTY],
+    ]
+    with caplog.at_level(logging.DEBUG, "trio_mcp"):
+        async with open_raw(make_server()) as raw:
+            for message in messages:
+                await raw.send(message, {"Mcp-Name": None, "Mcp-Method": None})
+            failures = [
+                await raw.send(call_tool("fail", reason=NASTY)),
+                await raw.send(modern("resources/read", uri="orders://" + ENCODED.replace("%00", ""))),
+            ]
+    assert "failed" in failures[0].body.decode()
+    assert failures[1].error["code"] == -32603
+    assert sum(record.exc_info is not None for record in caplog.records) >= 2
+    check(caplog, at_least=10)
+
+
+@pytest.mark.usefixtures("under")
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT"])
+async def test_a_path_forges_no_record(method: str, caplog: pytest.LogCaptureFixture) -> None:
+    """`%0a` in a path was a line break in the log, with whatever the client wanted behind it."""
+    with caplog.at_level(logging.DEBUG, "trio_mcp"):
+        async with open_raw(make_server()) as raw:
+            answer = await raw.send(method=method, path=f"/{ENCODED}")
+    assert answer.status == 404
+    check(caplog, at_least=1)
+    assert "all is well" in caplog.text, "the path was not logged at all"

@@ -1,0 +1,137 @@
+"""What subscriptions keep, of whom, and who gives way; in both eras."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from http_raw import Events, Raw, modern, open_raw
+from raw import initialize
+
+from trio_mcp import HttpServerSettings, Limits, Server
+
+pytestmark = pytest.mark.usefixtures("under")
+
+HOG, HONEST = "203.0.113.1", "203.0.113.2"
+SETTINGS = HttpServerSettings(trusted_proxies=frozenset({"127.0.0.1"}))
+PADDING: list[list[int]] = [[] for _ in range(2_000)]
+
+
+def make_server(**limits: Any) -> Server[Any]:
+    server: Server[Any] = Server("s", limits=Limits(**limits))
+
+    @server.resource("x://{name}")
+    async def read(name: str) -> str:
+        return name
+
+    return server
+
+
+def listen(uri: str, padding: object = PADDING) -> dict[str, Any]:
+    request = modern("subscriptions/listen", notifications={"resourceSubscriptions": [uri]})
+    request["params"]["_meta"]["example.com/padding"] = padding
+    return request
+
+
+async def told(events: Events) -> str:
+    with trio.fail_after(10):
+        return str((await events.message()).get("method", "the end"))
+
+
+async def test_the_oldest_subscription_of_the_client_with_most_is_ended_in_good_order(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """20 of them held 438 MiB, and nothing took them back."""
+    caplog.set_level(logging.INFO, "trio_mcp.server")
+    server = make_server(max_kept_bytes=3_000_000, max_kept_bytes_per_principal=2_500_000)
+    async with open_raw(server, SETTINGS) as raw, AsyncExitStack() as streams:
+
+        async def subscribe(address: str, uri: str) -> Events:
+            opening = raw.open(listen(uri), {"X-Forwarded-For": address})
+            events = Events(await streams.enter_async_context(opening))
+            assert await told(events) == "notifications/subscriptions/acknowledged"
+            return events
+
+        hogs = [await subscribe(HOG, f"x://{n}") for n in range(7)]
+        honest = [await subscribe(HONEST, f"x://h{n}") for n in range(4)]
+        assert await told(hogs[0]) == "the end"
+        for name in ("x://h0", "x://h3", "x://6"):
+            await server.resource_updated(name)
+        for events in (honest[0], honest[3], hogs[6]):
+            assert await told(events) == "notifications/resources/updated"
+    assert "gives way" in caplog.text
+
+
+async def test_one_client_gets_so_much_and_a_retry_after() -> None:
+    """max_subscription_bytes held for a connection, and over HTTP for nobody."""
+    async with open_raw(make_server(max_subscription_bytes=1_000_000), SETTINGS) as raw:
+        async with AsyncExitStack() as streams:
+            answers = [
+                await streams.enter_async_context(raw.open(listen(f"x://{n}"), {"X-Forwarded-For": HOG}))
+                for n in range(6)
+            ]
+            statuses = [answer.status for answer in answers]
+            assert statuses == sorted(statuses)
+            assert (statuses[0], statuses[-1]) == (200, 429)
+            refused = answers[-1]
+            assert (b"retry-after", b"10") in [(name.lower(), value) for name, value in refused.headers]
+            assert b"max_subscription_bytes" in await refused.read(10_000)
+            other = await streams.enter_async_context(raw.open(listen("x://o"), {"X-Forwarded-For": HONEST}))
+            assert other.status == 200
+        await trio.testing.wait_all_tasks_blocked()
+        async with raw.open(listen("x://again"), {"X-Forwarded-For": HOG}) as again:
+            assert again.status == 200, "given back when they are over"
+
+
+async def begin(raw: Raw, address: str) -> dict[str, str | None]:
+    headers: dict[str, str | None] = {"X-Forwarded-For": address, "MCP-Protocol-Version": "2025-11-25"}
+    answer = await raw.send(initialize("2025-11-25"), {"X-Forwarded-For": address})
+    headers["Mcp-Session-Id"] = answer.headers["mcp-session-id"]
+    await raw.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
+    return headers
+
+
+async def test_what_sessions_are_subscribed_to_counts_against_their_client() -> None:
+    """A megabyte of URIs for each of ten thousand sessions is ten gigabytes."""
+    server = make_server(max_kept_bytes=2_000_000, max_kept_bytes_per_principal=1_000_000)
+    async with open_raw(server, SETTINGS) as raw:
+        honest = await begin(raw, HONEST)
+        sessions = [await begin(raw, HOG) for _ in range(4)]
+
+        async def subscribe(headers: dict[str, str | None], uri: str) -> int:
+            request = {"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": uri}}
+            answer = await raw.send(request, headers)
+            if answer.status == 200 and "error" in answer.message:
+                assert "max_kept_bytes_per_principal" in answer.error["message"]
+                return 429
+            return answer.status
+
+        for headers in sessions:
+            for n in range(12):
+                await subscribe(headers, f"x://{n}" + "u" * 6_000)
+        living = [headers for headers in sessions if (await subscribe(headers, "x://small")) != 404]
+        assert 1 <= len(living) < 4
+        assert await subscribe(honest, "x://mine") == 200
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_what_was_subscribed_to_is_given_back(era: str) -> None:
+    """However often: for the next one there is as much room as ever."""
+    server = make_server(max_kept_bytes=400_000, max_kept_bytes_per_principal=400_000)
+    async with open_raw(server, SETTINGS) as raw:
+        headers = await begin(raw, HOG)
+        for n in range(60):
+            if era == "modern":
+                async with raw.open(listen(f"x://{n}", "x" * 20_000), {"X-Forwarded-For": HOG}) as stream:
+                    assert await told(Events(stream)) == "notifications/subscriptions/acknowledged"
+                await trio.testing.wait_all_tasks_blocked()
+            else:
+                for method in ("subscribe", "unsubscribe"):
+                    params = {"uri": f"x://{n}" + "u" * 6_000}
+                    request = {"jsonrpc": "2.0", "id": 1, "method": f"resources/{method}", "params": params}
+                    answer = await raw.send(request, headers)
+                    assert "result" in answer.message, answer

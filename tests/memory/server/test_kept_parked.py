@@ -1,0 +1,145 @@
+"""What parked handlers keep, of whom, and who gives way (2026-07-28, basic/patterns/mrtr)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from http_raw import Raw, call_tool, open_raw
+from raw import META
+
+from trio_mcp import Context, HttpServerSettings, Limits, Server
+
+HOG, HONEST = "203.0.113.1", "203.0.113.2"
+REFUSED = "requestState is not valid for this request, or not any more"
+FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
+CAPABLE: dict[str, dict[str, Any]] = {
+    "_meta": {**META, "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+}
+
+
+class Asking:
+    """A server whose tool asks, and clients at addresses of their own."""
+
+    def __init__(self, raw: Raw) -> None:
+        self.raw = raw
+
+    async def ask(self, address: str, meta: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+        """Return the answer to a first request."""
+        arguments = {"greeting": "Hello", **arguments}
+        return await self.send(
+            address, call_tool("greet", _meta={**CAPABLE["_meta"], **(meta or {})}, **arguments)
+        )
+
+    async def go_on(self, address: str, required: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+        """Return the answer to the request that brings the client's."""
+        request = call_tool("greet", _meta=CAPABLE["_meta"], **{"greeting": "Hello", **arguments})
+        answers = {key: {"action": "accept", "content": {"name": "Ada"}} for key in required["inputRequests"]}
+        request["params"] |= {"requestState": required["requestState"], "inputResponses": answers}
+        return await self.send(address, request)
+
+    async def send(self, address: str, request: dict[str, Any]) -> dict[str, Any]:
+        answer = await self.raw.send(request, {"X-Forwarded-For": address})
+        message: dict[str, Any] = answer.message
+        return message
+
+
+@asynccontextmanager
+async def asking(**options: Any) -> AsyncGenerator[tuple[Asking, list[str]]]:
+    server: Server[Any] = Server("asking", limits=Limits(**options))
+    ended: list[str] = []
+
+    @server.tool
+    async def greet(greeting: str, ctx: Context, padding: Any = None, says: int = 0, size: int = 0) -> str:
+        async def say() -> None:
+            await trio.testing.wait_all_tasks_blocked()
+            for _ in range(says):
+                await ctx.info("x" * size)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say)
+            try:
+                answer = await ctx.request("elicitation/create", FORM)
+            except trio.Cancelled:
+                ended.append("cancelled")
+                raise
+        ended.append("answered")
+        return f"{greeting}, {answer['content']['name']}"
+
+    settings = HttpServerSettings(trusted_proxies=frozenset({"127.0.0.1"}))
+    async with open_raw(server, settings) as raw:
+        yield Asking(raw), ended
+
+
+def is_parked(answer: dict[str, Any]) -> bool:
+    return bool(answer.get("result", {}).get("resultType") == "input_required")
+
+
+async def test_the_client_that_parks_most_loses_its_oldest_handler(caplog: pytest.LogCaptureFixture) -> None:
+    """An anonymous client had no bound of its own: it took all of max_parked, and others were refused."""
+    caplog.set_level(logging.INFO, "trio_mcp.server")
+    async with asking(max_parked=10, max_parked_per_principal=1_000) as (server, ended):
+        first = (await server.ask(HONEST))["result"]
+        hogs = [await server.ask(HOG) for _ in range(30)]
+        assert [is_parked(answer) for answer in hogs] == [True] * 9 + [False] * 21
+        assert "max_parked" in hogs[-1]["error"]["message"]
+        more = [await server.ask(HONEST) for _ in range(3)]
+        assert all(map(is_parked, more))
+        await trio.testing.wait_all_tasks_blocked()
+        assert ended == ["cancelled"] * 3, "of those that were parked; the others have heard of their refusal"
+        for n in range(3):
+            assert (await server.go_on(HOG, hogs[n]["result"]))["error"]["message"] == REFUSED
+        for address, required in ((HOG, hogs[3]["result"]), (HONEST, first), (HONEST, more[0]["result"])):
+            assert (await server.go_on(address, required))["result"]["content"][0]["text"] == "Hello, Ada"
+    assert any("gives way" in record.message and HOG in record.message for record in caplog.records)
+
+
+async def test_an_anonymous_client_has_a_bound_of_its_own() -> None:
+    """max_parked_per_principal holds for an address where nobody authenticates."""
+    async with asking(max_parked_per_principal=2) as (server, _):
+        answers = [await server.ask(HOG) for _ in range(3)]
+        assert [is_parked(answer) for answer in answers] == [True, True, False]
+        assert "max_parked_per_principal" in answers[2]["error"]["message"]
+        assert is_parked(await server.ask(HONEST))
+
+
+@pytest.mark.parametrize("where", ["arguments", "_meta"])
+async def test_what_a_parked_handler_was_sent_counts(where: str) -> None:
+    """Arguments and `_meta` were kept whole, and counted as one."""
+    padding: list[Any] = [[] for _ in range(20_000)]  # 60 KB of JSON, which are 2 MB of lists
+
+    async def ask(server: Asking, address: str) -> dict[str, Any]:
+        if where == "_meta":
+            return await server.ask(address, {"example.com/padding": padding})
+        return await server.ask(address, padding=padding)
+
+    async with asking(max_kept_bytes=16 << 20, max_kept_bytes_per_principal=12 << 20) as (server, _):
+        hogs = [await ask(server, HOG) for _ in range(10)]
+        assert 2 <= sum(map(is_parked, hogs)) <= 6
+        assert "max_kept_bytes_per_principal" in hogs[-1]["error"]["message"]
+        honest = await ask(server, HONEST)
+        assert is_parked(honest)
+        more = {"padding": padding} if where == "arguments" else {}
+        answer = await server.go_on(HONEST, honest["result"], **more)
+        assert answer["result"]["content"][0]["text"] == "Hello, Ada"
+
+
+async def test_what_is_said_meanwhile_is_bounded_in_bytes(caplog: pytest.LogCaptureFixture) -> None:
+    """It was bounded by number alone: a thousand of 16 MiB for each handler."""
+    async with asking(max_parked_notification_bytes=100_000) as (server, _):
+        meta = {"io.modelcontextprotocol/logLevel": "info"}
+        required = (await server.ask(HONEST, meta, says=20, size=15_000))["result"]
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        request = call_tool("greet", _meta={**CAPABLE["_meta"], **meta}, greeting="Hello", says=20, size=15_000)
+        answers = {key: {"action": "accept", "content": {"name": "Ada"}} for key in required["inputRequests"]}
+        request["params"] |= {"requestState": required["requestState"], "inputResponses": answers}
+        answer = await server.raw.send(request, {"X-Forwarded-For": HONEST})
+        said = [message for message in answer.messages if message.get("method") == "notifications/message"]
+        assert 5 <= len(said) <= 6, "the last ones"
+        assert f"{20 - len(said)} notifications" in caplog.text
+        assert "max_parked_notification_bytes" in caplog.text

@@ -1,0 +1,67 @@
+"""Whatever a server says, and whatever a child process writes: no record, error or line of ours is forged by it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, Final
+
+import pytest
+import trio
+
+from trio_mcp import (
+    ConnectionLost,
+    StdioServerParameters,
+    open_client,
+)
+
+NASTY: Final = "x\n2026-01-01 INFO root: all is well\r\x1b[2J\x9b2J\x00\u2028\u202e"
+
+
+def check_text(text: str) -> None:
+    """Nothing of it moves a terminal, and no line but the first begins at the margin."""
+    first, *others = text.split("\n")
+    assert first.isprintable(), text
+    for line in others:
+        assert line.startswith("    "), text
+        assert line.isprintable(), text
+
+
+def check_log(caplog: pytest.LogCaptureFixture, at_least: int) -> None:
+    records = [record for record in caplog.records if record.name.startswith("trio_mcp")]
+    assert len(records) >= at_least, "nothing was logged, so nothing is shown"
+    formatter = logging.Formatter("%(levelname)s:%(message)s")
+    for record in records:
+        assert record.getMessage().isprintable()
+        check_text(formatter.format(record))
+
+
+CHILD: Final = f"import sys; sys.stderr.buffer.write({(NASTY + chr(10)).encode()!r}); sys.exit(3)"
+
+
+async def test_what_a_child_writes_forges_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Its standard error is in the error that says how it ended, and goes to a logger line by line."""
+    parameters = StdioServerParameters(
+        sys.executable, ["-c", CHILD], stderr=logging.getLogger("child"), restart=None
+    )
+    with trio.fail_after(30), caplog.at_level(logging.DEBUG), pytest.raises(ConnectionLost) as lost:
+        async with open_client(parameters):
+            pass
+    check_text(str(lost.value))
+    assert lost.value.stderr[0] == "x"
+    for line in lost.value.stderr:
+        assert line.isprintable()
+    written = [record.getMessage() for record in caplog.records if record.name == "child"]
+    assert len(written) >= 2
+    for line in written:
+        assert line.isprintable()
+    check_log(caplog, at_least=0)
+
+
+async def test_a_command_forges_nothing() -> None:
+    """Its name may come from a file of settings that somebody else has written."""
+    command: Any = NASTY.replace("\0", "")
+    with pytest.raises(ConnectionLost) as lost:
+        async with open_client(StdioServerParameters(command)):
+            pass
+    check_text(str(lost.value))

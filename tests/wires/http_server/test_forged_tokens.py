@@ -1,0 +1,198 @@
+"""Tokens that attackers make, key servers and authorization servers that mean harm: what each of them gets."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from http_raw import Raw, call_tool, open_raw
+from inside_protection import verifiers_module
+from joserfc.jwk import ECKey, OKPKey
+
+from trio_mcp import (
+    Context,
+    HttpCall,
+    HttpServerSettings,
+    IntrospectionVerifier,
+    JwtVerifier,
+    ResourceServer,
+    Server,
+    serve_http,
+)
+
+ISSUER = "https://login.test"
+RESOURCE = "https://mcp.test/mcp"
+KEY = ECKey.generate_key("P-256", {"kid": "ours", "use": "sig"})
+EDWARDS = OKPKey.generate_key("Ed25519", {"kid": "edwards"})
+JWKS: dict[str, Any] = {"keys": [KEY.as_dict(private=False), EDWARDS.as_dict(private=False)]}
+
+
+def make_server() -> Server[Any]:
+    server: Server[Any] = Server("protected")
+
+    @server.tool
+    async def whoami(ctx: Context) -> str:
+        return str(ctx.principal)
+
+    return server
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    now = int(time.time())
+    said = {"iss": ISSUER, "sub": "ann", "aud": RESOURCE, "exp": now + 600, "iat": now, **changes}
+    return {name: value for name, value in said.items() if value is not ...}
+
+
+def encoded(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+def signed(header: dict[str, Any] | None = None, by: Any = KEY, **changes: Any) -> str:
+    return signed_text(json.dumps({"alg": "ES256", "kid": "ours", **(header or {})}), by, claims(**changes))
+
+
+def signed_text(header: str, by: Any, said: dict[str, Any] | str) -> str:
+    """Return a token with any header, written by hand."""
+    payload = said if isinstance(said, str) else json.dumps(said)
+    text = f"{encoded(header)}.{encoded(payload)}"
+    name = {"EC": "ES256", "OKP": "EdDSA"}[by.key_type]
+    from joserfc.jws import JWSRegistry
+
+    signature: bytes = JWSRegistry.algorithms[name].sign(text.encode(), by)
+    return f"{text}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
+@asynccontextmanager
+async def protected(verifier: Any = None, **options: Any) -> AsyncGenerator[Raw]:
+    given: dict[str, Any] = {
+        "authorization_servers": [ISSUER],
+        "verifier": verifier or JwtVerifier(ISSUER, jwks=JWKS),
+        **options,
+    }
+    async with open_raw(make_server(), auth=ResourceServer(RESOURCE, **given)) as raw:
+        yield raw
+
+
+async def ask(raw: Raw, token: str) -> tuple[int, str]:
+    answer = await raw.send(call_tool("whoami"), {"Authorization": f"Bearer {token}"})
+    return answer.status, answer.headers.get("www-authenticate", "")
+
+
+# Key servers.
+
+
+@asynccontextmanager
+async def keys_at(respond: Callable[[HttpCall], Any]) -> AsyncGenerator[str]:
+    """Serve keys by a function, at a URL of this machine."""
+    async with trio.open_nursery() as nursery:
+
+        async def serve(*, task_status: Any) -> None:
+            options: dict[str, Any] = {"port": 0, "settings": HttpServerSettings(path="/.mcp"), "http": "lean"}
+            await serve_http(Server("keys"), **options, routes={"/keys": respond}, task_status=task_status)
+
+        urls: tuple[str, ...] = await nursery.start(serve)
+        yield urls[0].replace("/.mcp", "/keys")
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_flood_of_unknown_keys_has_them_fetched_once() -> None:
+    """In a minute, for all who make up ids; known ones are verified meanwhile."""
+    fetched: list[float] = []
+
+    async def serve(call: HttpCall) -> None:
+        fetched.append(trio.current_time())
+        await call.respond(200, json.dumps(JWKS).encode())
+
+    async with keys_at(serve) as uri, protected(JwtVerifier(ISSUER, jwks_uri=uri)) as raw:
+        statuses: list[int] = []
+
+        async def call(number: int) -> None:
+            statuses.append((await ask(raw, signed({"kid": f"made up {number}"}, sub=str(number))))[0])
+
+        async with trio.open_nursery() as nursery:
+            for number in range(100):
+                nursery.start_soon(call, number)
+        assert (await ask(raw, signed()))[0] == 200
+        assert statuses == [401] * 100
+        assert len(fetched) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", ["hangs", "trickles", "huge", "redirects", "no JSON", "no keys", "deep", "error"]
+)
+async def test_keys_that_cannot_be_had(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 within the time that fetching may take; nobody is sent elsewhere, nor is more read than is allowed."""
+    monkeypatch.setattr(verifiers_module, "FETCH_SECONDS", 0.5)
+    visited: list[str] = []
+
+    async def serve(call: HttpCall) -> None:
+        visited.append(call.query)
+        if wrong == "hangs":
+            await trio.sleep_forever()
+        if wrong == "trickles":
+            await call.start(200, [(b"content-type", b"application/json")])
+            while True:
+                await call.send(b" ")
+                await trio.sleep(0.05)
+        if wrong == "redirects":
+            await call.respond(302, b"", [(b"location", b"/keys?elsewhere")])
+            return
+        bodies = {
+            "huge": json.dumps({**JWKS, "padding": "x" * 300_000}),
+            "no JSON": "<html>",
+            "no keys": '{"keys": {}}',
+            "deep": "[" * 100_000,
+            "error": json.dumps(JWKS),
+        }
+        await call.respond(500 if wrong == "error" else 200, bodies[wrong].encode())
+
+    async with keys_at(serve) as uri, protected(JwtVerifier(ISSUER, jwks_uri=uri)) as raw:
+        with trio.fail_after(5):
+            assert (await ask(raw, signed()))[0] == 503
+        assert visited == [""]
+
+
+# Authorization servers that are asked.
+
+ACTIVE: dict[str, Any] = {"active": True, "sub": "ann", "aud": RESOURCE}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (ACTIVE, 200),
+        ({**ACTIVE, "iss": ISSUER, "token_type": "Bearer"}, 200),
+        ({**ACTIVE, "iss": "https://other.test"}, 401),
+        ({**ACTIVE, "iss": [ISSUER]}, 401),
+        ({**ACTIVE, "token_type": "refresh_token"}, 401),
+        ({**ACTIVE, "token_type": ["Bearer"]}, 401),
+        ({**ACTIVE, "active": "true"}, 401),
+        ({**ACTIVE, "active": 1}, 401),
+        ({**ACTIVE, "exp": 1}, 401),
+        ({**ACTIVE, "exp": "later"}, 401),
+        ({**ACTIVE, "aud": None}, 401),
+        ({**ACTIVE, "sub": {"ann": 1}}, 401),
+        ({**ACTIVE, "cnf": 7}, 401),
+        ({**ACTIVE, "scope": {"a": 1}}, 200),
+        ([ACTIVE], 503),
+        ("x" * 300_000, 503),
+    ],
+)
+async def test_answers_about_tokens(answer: Any, status: int) -> None:
+    """RFC 7662, section 2.2. One authorization server cannot speak for another, nor a refresh token open anything."""
+
+    async def serve(call: HttpCall) -> None:
+        await call.read_body()
+        await call.respond(200, json.dumps(answer).encode())
+
+    async with keys_at(serve) as url:
+        verifier = IntrospectionVerifier(url, client_id="a", client_secret="b", issuer=ISSUER)
+        servers = [ISSUER, "https://other.test"]
+        async with protected(verifier, authorization_servers=servers) as raw:
+            assert (await ask(raw, "opaque"))[0] == status

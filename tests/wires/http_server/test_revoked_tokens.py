@@ -1,0 +1,155 @@
+"""What ends, and when, after a token was revoked; and what a valid token of one's own opens of what is another's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Literal
+
+import pytest
+import trio
+from http_raw import Raw, open_raw
+from inside_protection import guard_module
+
+from trio_mcp import (
+    ConnectionLost,
+    Context,
+    HttpServerSettings,
+    RequestError,
+    ResourceServer,
+    Server,
+    WebSocketServerParameters,
+    open_client,
+    serve_http,
+    serve_websocket,
+)
+
+ISSUER = "https://login.test"
+OTHER = "https://other.test"
+RESOURCE = "https://mcp.test/mcp"
+SETTINGS = HttpServerSettings(sse=True, keep_alive_interval=20, handshake_timeout=5_000)
+
+
+class Tokens:
+    """An authorization server that is asked about tokens: ``{subject}@{issuer} {scopes…}``, unless they are revoked."""
+
+    def __init__(self) -> None:
+        self.revoked: set[str] = set()
+        self.scopes: dict[str, str] = {}
+        self.asked = 0
+        self.failure: Exception | None = None
+        self.hangs = False
+
+    async def verify(self, token: str) -> dict[str, Any] | None:
+        await trio.lowlevel.checkpoint()
+        self.asked += 1
+        if self.hangs:
+            await trio.sleep_forever()
+        if self.failure is not None:
+            raise self.failure
+        subject, _, issuer = token.partition("@")
+        if token in self.revoked:
+            return None
+        return {
+            "sub": subject,
+            "iss": issuer or ISSUER,
+            "aud": RESOURCE,
+            "scope": self.scopes.get(token, "mcp orders:write"),
+        }
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def make_server() -> Server[Any]:
+    server: Server[Any] = Server("protected")
+
+    @server.tool
+    async def whoami(ctx: Context) -> str:
+        return str(ctx.principal)
+
+    @server.tool
+    async def wait(seconds: int) -> str:
+        await trio.sleep(seconds)
+        return "done"
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        return "yes" if await ctx.elicit("Sure?", bool) else "no"
+
+    @server.tool(scopes={"orders:write"})
+    async def order() -> str:
+        return "ordered"
+
+    server.add_resource("public://x", "x")
+    return server
+
+
+@asynccontextmanager
+async def protected(tokens: Tokens, **options: Any) -> AsyncGenerator[Raw]:
+    given: dict[str, Any] = {
+        "authorization_servers": [ISSUER, OTHER],
+        "scopes": {"mcp"},
+        "keep_for": 60,
+        **options,
+    }
+    auth = ResourceServer(RESOURCE, verifier=tokens.verify, **given)
+    async with open_raw(make_server(), SETTINGS, auth=auth) as raw:
+        yield raw
+
+
+async def test_a_websocket_keeps_the_scopes_that_it_was_begun_with() -> None:
+    """There is no answer on it that could ask for more, so the error says what to do."""
+    tokens = Tokens()
+    tokens.scopes["ann"] = "mcp"
+    auth = ResourceServer(RESOURCE, authorization_servers=[ISSUER], verifier=tokens.verify)
+    async with trio.open_nursery() as nursery:
+        serving = partial(serve_websocket, make_server(), port=0, auth=auth)
+        urls: tuple[str, ...] = await nursery.start(serving)
+        parameters = WebSocketServerParameters(urls[0], headers=bearer("ann"))
+        with trio.fail_after(10):
+            async with open_client(parameters) as client:
+                with pytest.raises(
+                    RequestError, match=r"the scopes orders:write, and .*: connect again with them"
+                ):
+                    await client.call_tool("order")
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("http", ["lean", "hypercorn"])
+@pytest.mark.parametrize("why", ["revoked", "expired"])
+async def test_a_websocket_ends_with_its_token(
+    why: str, http: Literal["lean", "hypercorn"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a stream does: what comes over it later is served for nobody. It is closed with the reason."""
+    monkeypatch.setattr(guard_module, "RECHECK_SECONDS", 0.1 if why == "revoked" else 60.0)
+    tokens = Tokens()
+
+    async def verify(token: str) -> dict[str, Any] | None:
+        said = await tokens.verify(token)
+        return said if said is None or why == "revoked" else {**said, "exp": ends_at}
+
+    ends_at = time.time() + 2
+    auth = ResourceServer(RESOURCE, authorization_servers=[ISSUER], verifier=verify, keep_for=0, leeway=0)
+    settings = HttpServerSettings(websocket=True)
+    async with trio.open_nursery() as nursery:
+        serving = partial(serve_http, make_server(), port=0, auth=auth, settings=settings, http=http)
+        urls: tuple[str, ...] = await nursery.start(serving)
+        url = urls[0].replace("http:", "ws:")
+        parameters = WebSocketServerParameters(url, headers=bearer("ann"))
+        with trio.fail_after(20):
+            async with open_client(parameters) as client:
+                assert (await client.call_tool("whoami")).text == f"{ISSUER} ann"
+                await trio.sleep(0.5)
+                await client.ping()
+                if why == "revoked":
+                    tokens.revoked.add("ann")
+                reason = "is not accepted any more" if why == "revoked" else "has expired"
+                with pytest.raises(ConnectionLost, match=rf"1008 \(policy violation\).* authorized by {reason}"):
+                    while True:
+                        await client.ping()
+                        await trio.sleep(0.05)
+        nursery.cancel_scope.cancel()

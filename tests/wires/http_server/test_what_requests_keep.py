@@ -1,0 +1,158 @@
+"""What is kept of requests over HTTP: in whose name, how much at most, who gives way, and who goes on working."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+import h11
+import pytest
+import trio
+from http_raw import call_tool
+from http_wire import Served, Wire, head_for, request_for, serving
+
+from trio_mcp import Context, HttpServerSettings, Limits, PoolStatistics, Server
+
+MIB: Final = 1 << 20
+HOG: Final = {"X-Forwarded-For": "198.51.100.1"}
+HONEST: Final = {"X-Forwarded-For": "203.0.113.2"}
+SETTINGS: Final = HttpServerSettings(trusted_proxies={"127.0.0.1"}, body_timeout=600)
+LIMITS: Final = Limits(max_kept_bytes=2 * MIB, max_kept_bytes_per_principal=1 * MIB)
+
+
+def echo_server(limits: Limits = LIMITS) -> Server[None]:
+    """Return a server that says what it is told."""
+    server = Server("echo", limits=limits)
+
+    @server.tool
+    async def echo(text: str) -> int:
+        return len(text)
+
+    return server
+
+
+def bytes_of(server: Server[Any]) -> PoolStatistics:
+    """Return what is lent of memory."""
+    (statistics,) = server.statistics()
+    return statistics["bytes"]
+
+
+async def until_lent(server: Server[Any], *, least: int) -> None:
+    """Wait until so much is lent."""
+    while bytes_of(server).lent < least:
+        await trio.sleep(0.01)
+
+
+# Bodies that arrive.
+
+
+async def unfinished(served: Served, stack: AsyncExitStack, size: int, *, sent: int, of: dict[str, str]) -> Wire:
+    """Begin a request, and send less of its body than it says."""
+    wire = await stack.enter_async_context(served.wire())
+    await wire.stream.send_all(head_for(size, of) + b" " * sent)
+    return wire
+
+
+async def test_unfinished_bodies_of_one_address_leave_room_for_others(host: str) -> None:
+    """Each is small, a hundred of them were hundreds of MiB; the ones that stand still longest give way."""
+    server = echo_server()
+    with trio.fail_after(30):
+        async with serving(server, SETTINGS) as served, AsyncExitStack() as stack:
+            wires: list[Wire] = []
+            for number in range(20):
+                wires.append(await unfinished(served, stack, 200_000, sent=120_000, of=HOG))
+                await until_lent(server, least=min(8, number + 1) * 128 * 1024)
+            assert bytes_of(server).lent == 1 * MIB
+            assert bytes_of(server).of == {"bodies": 1 * MIB}
+            for wire in wires[:12]:
+                status, body = await wire.answer()
+                assert status == 503
+                assert b"max_kept_bytes" in body
+                assert await wire.wait_closed() == b""
+
+            message = call_tool("echo", text="x" * 100_000)
+            async with served.wire() as honest:
+                await honest.stream.send_all(request_for(message, HONEST))
+                assert (await honest.answer())[0] == 200
+
+            # Those that were left are as good as before.
+            rest = wires[-1]
+            await rest.stream.send_all(b" " * 80_000)
+            assert (await rest.answer())[0] == 400  # no JSON
+        assert server.statistics() == ()
+
+
+# Requests that are served.
+
+
+class Gate:
+    """A server whose handlers wait at a gate."""
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self.server = Server("gate", limits=limits)
+        self.opened = trio.Event()
+        self.inside = 0
+
+        @self.server.tool
+        async def hold(items: list[Any]) -> int:
+            self.inside += 1
+            try:
+                await self.opened.wait()
+            finally:
+                self.inside -= 1
+            return len(items)
+
+        @self.server.notification_handler("notifications/note")
+        async def noted(_params: Any, _context: Any) -> None:
+            await self.opened.wait()
+
+    async def until_inside(self, number: int) -> None:
+        while self.inside < number:
+            await trio.sleep(0.01)
+
+
+# Answers that nobody reads.
+
+
+def large_server(limits: Limits = LIMITS) -> Gate:
+    """Return a gate whose server has tools that say much."""
+    gate = Gate(limits)
+
+    @gate.server.tool
+    async def large(size: int) -> str:
+        return "x" * size
+
+    @gate.server.tool
+    async def chat(ctx: Context[None]) -> str:
+        for number in range(200):
+            await ctx.report_progress(number, message="x" * 10_000)
+        return "done"
+
+    return gate
+
+
+async def test_answers_that_are_not_read_are_cut_on_sockets(host: str) -> None:
+    """What the system does not take is kept, and the address that reads nothing loses it, and nobody else."""
+    limits = Limits(max_kept_bytes=48 * MIB, max_kept_bytes_per_principal=24 * MIB)
+    gate = large_server(limits)
+    message = call_tool("large", size=10_000_000)
+    with trio.fail_after(60):
+        async with serving(gate.server, SETTINGS) as served, AsyncExitStack() as stack:
+            wires: list[Wire] = []
+            for _ in range(6):
+                wires.append(await stack.enter_async_context(served.wire()))
+                before, lent = bytes_of(gate.server).taken_back, bytes_of(gate.server).lent
+                await wires[-1].stream.send_all(request_for(message, HOG))
+                while bytes_of(gate.server).lent == lent and bytes_of(gate.server).taken_back == before:
+                    await trio.sleep(0.01)
+                assert bytes_of(gate.server).lent <= 24 * MIB
+            assert bytes_of(gate.server).taken_back == 4
+            async with served.wire() as honest:
+                await honest.stream.send_all(request_for(message, HONEST))
+                assert len((await honest.answer())[1]) > 10_000_000
+            assert len((await wires[-1].answer())[1]) > 10_000_000
+            for wire in wires[:4]:
+                with pytest.raises((h11.RemoteProtocolError, trio.BrokenResourceError)):
+                    await wire.answer()
+            while "answers" in bytes_of(gate.server).of and bytes_of(gate.server).lent > 10 * MIB:
+                await trio.sleep(0.01)
