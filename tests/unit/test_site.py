@@ -6,7 +6,6 @@ How the pages look, and whether all links of the site lead somewhere, `make docs
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import tomllib
 from pathlib import Path
@@ -17,6 +16,7 @@ import attrs
 import error_texts
 import pytest
 from places import ROOT
+from shared.site import shown
 
 import trio_mcp
 
@@ -271,21 +271,6 @@ SETTINGS: Final = (
     "WebSocketServerParameters",
     "RestartPolicy",
 )
-
-
-UNITS: Final = {2**30: "GiB", 2**20: "MiB", 2**10: "KiB", 1: "bytes"}
-
-
-def shown(name: str, value: float) -> str:
-    """Return a default as the page shows it."""
-    if value == math.inf:
-        return "no limit"
-    if "_bytes" in name:
-        unit = next(unit for unit in UNITS if value % unit == 0)
-        return f"{int(value) // unit:,} {UNITS[unit]}"
-    if name == "max_uri_length":
-        return f"{value:,} characters"
-    return f"{value:,g} s" if type(value) is float else f"{value:,}"
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -5,10 +5,8 @@ How the pages look, and whether all links of the site lead somewhere, `make docs
 
 from __future__ import annotations
 
-import math
 import re
 import sys
-from typing import Final
 
 import attrs
 import error_texts
@@ -34,18 +32,3 @@ async def test_a_process_that_exits_is_said_like_that() -> None:
     assert [text.partition(" exited")[2] for text in texts] == [
         f"{said.partition(' exited')[2]}boom" for said in shown
     ]
-
-
-UNITS: Final = {2**30: "GiB", 2**20: "MiB", 2**10: "KiB", 1: "bytes"}
-
-
-def shown(name: str, value: float) -> str:
-    """Return a default as the page shows it."""
-    if value == math.inf:
-        return "no limit"
-    if "_bytes" in name:
-        unit = next(unit for unit in UNITS if value % unit == 0)
-        return f"{int(value) // unit:,} {UNITS[unit]}"
-    if name == "max_uri_length":
-        return f"{value:,} characters"
-    return f"{value:,g} s" if type(value) is float else f"{value:,}"

@@ -6,20 +6,15 @@ import sys
 
 import pytest
 import trio
-from children import has_children, overlook_children
+from children import has_children
 from inside_transports import open_process
+from shared.bindings_process import LONG
+from shared.bindings_process import _children_of_others as _children_of_others
 
-from trio_mcp import Limits, StdioServerParameters
+from trio_mcp import StdioServerParameters
 
 if sys.platform != "linux":
     pytest.skip("watches processes through pidfds and /proc", allow_module_level=True)
-LONG = Limits(terminate_timeout=60)
-
-
-@pytest.fixture(autouse=True)
-def _children_of_others() -> None:
-    """Whatever other tests have left running for longer is theirs."""
-    overlook_children()
 
 
 async def test_nothing_is_started_under_cancellation() -> None:

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 from commands import Run
-
-BROWSER = """
-import sys, urllib.request
-urllib.request.urlopen(sys.argv[1]).read()
-"""
-
-
-@pytest.fixture
-def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the browser of this machine be one that logs in at once."""
-    program = tmp_path / "browser.py"
-    program.write_text(BROWSER)
-    monkeypatch.setenv("BROWSER", f"{sys.executable} {program} %s")
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+from shared.cli_login import browser as browser
 
 
 def test_only_servers_at_urls_have_logins(run: Run) -> None:

@@ -8,57 +8,15 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from inside_peer import open_peer
-from talking import session_of
+from shared.client_first_connecting import ENOUGH, make_server, serve, use_block, use_peer, use_task
 from wires import ScriptedChannel, answer, modern_server, wait_lost
 
 from trio_mcp import (
-    Limits,
     RemoteProtocolError,
-    Server,
     StreamChannel,
     memory_channel_pair,
     open_client,
-    run_client,
 )
-
-ENOUGH = 120
-
-
-def make_server() -> Server[None]:
-    server: Server[None] = Server("quick")
-
-    @server.tool
-    async def quick() -> str:
-        await trio.lowlevel.checkpoint()
-        return "done"
-
-    return server
-
-
-async def use_block() -> None:
-    async with open_client(make_server()) as client:
-        await client.call_tool("quick")
-
-
-async def use_task() -> None:
-    async with trio.open_nursery() as nursery:
-        client = await nursery.start(run_client, make_server())
-        await client.call_tool("quick")
-        await client.aclose()
-
-
-async def serve() -> None:
-    ours, theirs = memory_channel_pair()
-    async with trio.open_nursery() as nursery:
-        await nursery.start(make_server().serve_channel, theirs)
-        await ours.aclose()
-
-
-async def use_peer() -> None:
-    ours, _ = memory_channel_pair()
-    async with session_of(make_server()) as session, open_peer(ours, session, Limits()):
-        await trio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize("use", [use_block, use_task, serve, use_peer])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from shared.client_group import ENOUGH, SOON, Odd, be_silent, make_server, statuses, text_of
 
 from tests.simulation.play import ordered_by
 from trio_mcp import (
@@ -18,42 +19,11 @@ from trio_mcp import (
     Limits,
     RestartPolicy,
     Resynced,
-    Server,
     ServerUnavailable,
     memory_channel_pair,
     open_client,
     open_clients,
 )
-
-ENOUGH = 120
-
-
-def make_server(name: str = "here") -> Server[None]:
-    server: Server[None] = Server(name)
-
-    @server.tool
-    async def hello() -> str:
-        return f"hello from {name}"
-
-    return server
-
-
-class Odd:
-    """A server in this process that is told what to do at each connection."""
-
-    def __init__(self, *serve: Callable[[Channel], Awaitable[object]]) -> None:
-        self._serve = iter(serve)
-
-    async def serve_channel(
-        self, channel: Channel, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        task_status.started()
-        await next(self._serve)(channel)
-
-
-async def be_silent(channel: Channel) -> None:
-    del channel
-    await trio.sleep_forever()
 
 
 async def hang_up(channel: Channel) -> None:
@@ -62,18 +32,6 @@ async def hang_up(channel: Channel) -> None:
 
 async def crash(_: Channel) -> None:
     raise ZeroDivisionError("the server has a bug")
-
-
-SOON = Limits(goodbye_timeout=0.1)
-"""For a group with a server that is silent: leaving it waits no longer, in real time."""
-
-
-def statuses(group: ClientGroup) -> dict[str, str]:
-    return {name: state.status for name, state in group.states.items()}
-
-
-async def text_of(group: ClientGroup, tool: str) -> str:
-    return (await group.call_tool(tool)).text
 
 
 async def test_a_server_that_never_answers_fails_after_its_time(autojump_clock: trio.testing.MockClock) -> None:

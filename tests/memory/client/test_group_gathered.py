@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from shared.client_group_gathered import ENOUGH, make_server, make_tool
 
 from trio_mcp import (
     Client,
@@ -31,19 +32,6 @@ from trio_mcp.types import (
     InputRequiredResult,
     LoggingMessageNotificationParams,
 )
-
-ENOUGH = 120
-
-
-def make_server(name: str, *tools: str) -> Server[None]:
-    server: Server[None] = Server(name)
-    for tool in tools:
-
-        async def whoami(tool: str = tool) -> str:
-            return f"{tool} of {name}"
-
-        server.tool(name=tool)(whoami)
-    return server
 
 
 def full_server(name: str) -> Server[None]:
@@ -98,13 +86,6 @@ async def test_lists_are_of_all_servers_in_their_order() -> None:
                 ("b", "note://{day}"),
                 ("a", "note://{day}"),
             ]
-
-
-def make_tool() -> Any:
-    async def tool() -> str:
-        return "done"
-
-    return tool
 
 
 async def test_a_server_without_the_method_has_nothing_and_is_not_missing() -> None:

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import trio
+from shared.client_what_connecting_says import said_by
 
 from trio_mcp import (
     HttpServerParameters,
     HttpStatusError,
-    Limits,
     RemoteProtocolError,
-    StdioServerParameters,
     open_client,
 )
 
 pytestmark = pytest.mark.timeout(60)
-SOON = Limits(connect_timeout=1.5, discover_timeout=0.2, terminate_timeout=0.2)
-
-
-def program(*lines: str, **options: Any) -> StdioServerParameters:
-    """Return a server that is written in Python."""
-    return StdioServerParameters(sys.executable, ["-c", "\n".join(lines)], inherit_env=True, **options)
-
-
-def without_pid(text: str) -> str:
-    return re.sub(r"\(pid \d+\)", "(pid PID)", text)
-
-
-async def said_by(target: Any, kind: type[Exception], limits: Limits = SOON) -> str:
-    """Return what connecting to a server says that fails."""
-    with trio.fail_after(30), pytest.raises(kind) as caught:
-        async with open_client(target, limits=limits):
-            raise AssertionError
-    return without_pid(str(caught.value))
 
 
 # URLs.

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 import trio
 import trio.testing
+from shared.contract_other_threads import ENOUGH, make_server
 
 from trio_mcp import (
     Client,
@@ -24,7 +25,6 @@ from trio_mcp import (
     open_clients,
 )
 
-ENOUGH: Final = 120
 ERAS: Final = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 
 Call: TypeAlias = Callable[[], Awaitable[object]]
@@ -57,17 +57,6 @@ async def check_refused(call: Call, what: str, named: str) -> None:
     error = await elsewhere(call)
     assert isinstance(error, RuntimeError), repr(error)
     assert str(error) == refusal(what, named)
-
-
-def make_server() -> Server[None]:
-    server: Server[None] = Server("threads")
-
-    @server.tool
-    async def quick() -> str:
-        await trio.lowlevel.checkpoint()
-        return "done"
-
-    return server
 
 
 async def enter_listening(client: Client) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 import warnings
 from typing import Any
 
@@ -15,66 +14,28 @@ from http_raw import call_tool, open_raw
 from inside_protection import (
     DpopKey,
     Overdrawn,
-    Pool,
     ProofRefused,
     ProofRules,
     UsedProofs,
     protected_resource_module,
     token_hash,
 )
+from shared.http_server_bound_tokens import (
+    AUTHORIZATION,
+    KEY,
+    RESOURCE,
+    TOKEN,
+    make_server,
+    memory,
+    proof,
+    protection,
+    signed,
+)
 
 from trio_mcp import (
     CertificateVerifier,
     ClientCertificate,
-    Context,
-    HttpServerParameters,
-    HttpSettings,
-    JwtVerifier,
-    ResourceServer,
-    Server,
-    open_client,
 )
-from trio_mcp.testing import AuthorizationServer
-
-ISSUER = "https://login.test"
-RESOURCE = "http://localhost:8000/mcp"
-AUTHORIZATION = AuthorizationServer(issuer=ISSUER)
-KEY = DpopKey()
-
-
-def make_server() -> Server[Any]:
-    server: Server[Any] = Server("protected")
-
-    @server.tool
-    async def whoami(ctx: Context) -> str:
-        return repr(ctx.principal)
-
-    return server
-
-
-def protection(**options: Any) -> ResourceServer:
-    verifier = JwtVerifier(ISSUER, jwks=AUTHORIZATION.jwks())
-    given: dict[str, Any] = {"verifier": verifier, **options}
-    return ResourceServer(RESOURCE, authorization_servers=[ISSUER], **given)
-
-
-def memory(most: int = 1_000_000) -> Pool:
-    return Pool("max_kept_bytes", most)
-
-
-TOKEN = AUTHORIZATION.issue(resource=RESOURCE, key=KEY.thumbprint)
-BODY = json.dumps(call_tool("whoami")).encode()
-
-
-def proof(**changes: Any) -> str:
-    given: dict[str, Any] = {"access_token": TOKEN, "body": BODY, **changes}
-    given["now"] = time.time() - given.pop("ago", 0)
-    key: DpopKey = given.pop("by", KEY)
-    return key.prove(given.pop("method", "POST"), given.pop("url", RESOURCE), **given)
-
-
-def signed(proof: str, token: str = TOKEN) -> dict[str, str]:
-    return {"Authorization": f"DPoP {token}", "DPoP": proof}
 
 
 @pytest.mark.usefixtures("under")
@@ -303,13 +264,6 @@ def test_a_proof_may_be_signed_by_an_edwards_key(algorithm: str) -> None:
         made = jws.serialize_compact(header, json.dumps(said), key, registry=registry)
     rules = ProofRules("https://mcp.test/mcp", None, memory())
     rules.check([made], holder="a", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
-
-
-async def whoami(url: str, settings: HttpSettings, token: str | None = None) -> str:
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with open_client(HttpServerParameters(url, headers=headers, http=settings)) as client:
-        content: Any = (await client.call_tool("whoami")).content
-        return str(content[0].text)
 
 
 def test_certificates_say_who_they_are() -> None:

@@ -4,43 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from http_raw import call_tool, modern, open_raw
-
-from trio_mcp import Server
+from shared.http_server_forged_logs import check, make_server
 
 pytestmark = [pytest.mark.timeout(60)]
 
 NASTY: Final = "x\n2026-01-01 INFO root: all is well\r\x1b[2J\x9b2J\x00\u2028\u202e"
 ENCODED: Final = "".join(f"%{byte:02X}" for byte in NASTY.encode())
-
-
-def make_server() -> Server[Any]:
-    server: Server[Any] = Server("careful")
-
-    @server.tool
-    async def fail(reason: str) -> None:
-        raise ValueError(reason)
-
-    @server.resource("orders://{id}", unsafe_variables=["id"])
-    async def order(id: str) -> str:
-        raise ValueError(id)
-
-    return server
-
-
-def check(caplog: pytest.LogCaptureFixture, at_least: int) -> None:
-    records = [record for record in caplog.records if record.name.startswith("trio_mcp")]
-    assert len(records) >= at_least, "nothing was logged, so nothing is shown"
-    formatter = logging.Formatter("%(levelname)s:%(message)s")
-    for record in records:
-        assert record.getMessage().isprintable()
-        _, *traceback = formatter.format(record).split("\n")
-        for line in traceback:
-            assert line.startswith("    "), line
-            assert line.isprintable(), line
 
 
 @pytest.mark.usefixtures("under")

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 import trio
 import trio.testing
-from http_raw import Events, Raw, modern, open_raw
+from http_raw import Events, Raw, open_raw
 from raw import initialize
-
-from trio_mcp import HttpServerSettings, Limits, Server
+from shared.http_server_kept_subscriptions import HOG, HONEST, SETTINGS, listen, make_server
 
 pytestmark = pytest.mark.usefixtures("under")
-
-HOG, HONEST = "203.0.113.1", "203.0.113.2"
-SETTINGS = HttpServerSettings(trusted_proxies=frozenset({"127.0.0.1"}))
-PADDING: list[list[int]] = [[] for _ in range(2_000)]
-
-
-def make_server(**limits: Any) -> Server[Any]:
-    server: Server[Any] = Server("s", limits=Limits(**limits))
-
-    @server.resource("x://{name}")
-    async def read(name: str) -> str:
-        return name
-
-    return server
-
-
-def listen(uri: str, padding: object = PADDING) -> dict[str, Any]:
-    request = modern("subscriptions/listen", notifications={"resourceSubscriptions": [uri]})
-    request["params"]["_meta"]["example.com/padding"] = padding
-    return request
 
 
 async def told(events: Events) -> str:

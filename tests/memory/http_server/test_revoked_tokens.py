@@ -2,99 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 from authorization_pages import shows
-from http_raw import Answer, Events, Raw, call_tool, modern, open_raw
+from http_raw import Answer, Events, Raw, call_tool, modern
 from inside_protection import guard_module
 from raw import initialize
+from shared.http_server_revoked_tokens import ISSUER, OTHER, Tokens, bearer, protected
 
 from trio_mcp import (
-    Context,
     HttpRefused,
-    HttpServerSettings,
-    ResourceServer,
-    Server,
 )
-
-ISSUER = "https://login.test"
-OTHER = "https://other.test"
-RESOURCE = "https://mcp.test/mcp"
-SETTINGS = HttpServerSettings(sse=True, keep_alive_interval=20, handshake_timeout=5_000)
-
-
-class Tokens:
-    """An authorization server that is asked about tokens: ``{subject}@{issuer} {scopes…}``, unless they are revoked."""
-
-    def __init__(self) -> None:
-        self.revoked: set[str] = set()
-        self.scopes: dict[str, str] = {}
-        self.asked = 0
-        self.failure: Exception | None = None
-        self.hangs = False
-
-    async def verify(self, token: str) -> dict[str, Any] | None:
-        await trio.lowlevel.checkpoint()
-        self.asked += 1
-        if self.hangs:
-            await trio.sleep_forever()
-        if self.failure is not None:
-            raise self.failure
-        subject, _, issuer = token.partition("@")
-        if token in self.revoked:
-            return None
-        return {
-            "sub": subject,
-            "iss": issuer or ISSUER,
-            "aud": RESOURCE,
-            "scope": self.scopes.get(token, "mcp orders:write"),
-        }
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
-
-
-def make_server() -> Server[Any]:
-    server: Server[Any] = Server("protected")
-
-    @server.tool
-    async def whoami(ctx: Context) -> str:
-        return str(ctx.principal)
-
-    @server.tool
-    async def wait(seconds: int) -> str:
-        await trio.sleep(seconds)
-        return "done"
-
-    @server.tool
-    async def ask(ctx: Context) -> str:
-        return "yes" if await ctx.elicit("Sure?", bool) else "no"
-
-    @server.tool(scopes={"orders:write"})
-    async def order() -> str:
-        return "ordered"
-
-    server.add_resource("public://x", "x")
-    return server
-
-
-@asynccontextmanager
-async def protected(tokens: Tokens, **options: Any) -> AsyncGenerator[Raw]:
-    given: dict[str, Any] = {
-        "authorization_servers": [ISSUER, OTHER],
-        "scopes": {"mcp"},
-        "keep_for": 60,
-        **options,
-    }
-    auth = ResourceServer(RESOURCE, verifier=tokens.verify, **given)
-    async with open_raw(make_server(), SETTINGS, auth=auth) as raw:
-        yield raw
 
 
 async def begin(raw: Raw, token: str) -> dict[str, str]:

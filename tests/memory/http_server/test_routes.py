@@ -4,36 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import attrs
 import pytest
 from http_raw import Raw, call_tool, open_raw
 from inside_http import parse_target
+from shared.http_server_routes import make_server
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from trio_mcp import (
-    Context,
     HttpCall,
     HttpServerSettings,
     McpASGI,
     ResourceServer,
-    Server,
     open_asgi_client,
     open_endpoint,
 )
 from trio_mcp.testing import AuthorizationServer
-
-
-def make_server() -> Server[Any]:
-    server: Server[Any] = Server("beside")
-
-    @server.tool
-    async def whoami(ctx: Context) -> str:
-        return str(ctx.principal)
-
-    return server
 
 
 async def test_a_path_is_served_once() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -15,9 +15,10 @@ import trio.testing
 from http_hosted import Hosted
 from http_raw import Answer, Events, Raw, call_tool, open_raw
 from inside_endpoint import _host
-from inside_http import HttpResponse, parse_target
+from inside_http import parse_target
 from living import objects_of_ours
 from raw import initialize
+from shared.http_server_sessions import ELICITING, ONLY_JSON, Session, begin, call, chatty_server, make_server
 
 from trio_mcp import (
     CapabilityMissing,
@@ -36,102 +37,6 @@ pytestmark = pytest.mark.usefixtures("under")
 
 SESSION_REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
 ARRIVAL = "_endpoint._session_channel._Arrival"
-ELICITING: dict[str, Any] = {"elicitation": {}, "sampling": {}}
-
-
-def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
-    said = [] if log is None else log
-    server: Server[Any] = Server("sessions", **options)
-
-    @server.tool
-    async def add(a: int, b: int) -> int:
-        return a + b
-
-    @server.tool
-    async def steps(ctx: Context, wait: float = 0) -> str:
-        async with ctx.progress(total=3) as progress:
-            for _ in range(3):
-                await progress.advance()
-                await trio.sleep(wait)
-        return "done"
-
-    @server.tool
-    async def hang() -> str:
-        said.append("began")
-        try:
-            await trio.sleep_forever()
-        finally:
-            said.append("ended")
-        raise AssertionError
-
-    @server.tool
-    async def ask(ctx: Context) -> str:
-        result = await ctx.sample("what?", max_tokens=5)
-        return f"said {result.text}"
-
-    @server.tool
-    async def later(ctx: Context) -> str:
-        await ctx.release_connection(retry_after=0.5)
-        await trio.sleep(10)
-        return "fetched"
-
-    @server.resource("x://watched")
-    async def watched() -> str:
-        return "w"
-
-    return server
-
-
-def call(name: str, id: int | str = 1, token: object = None, **arguments: Any) -> dict[str, Any]:
-    params: dict[str, Any] = {"name": name, "arguments": arguments}
-    if token is not None:
-        params["_meta"] = {"progressToken": token}
-    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
-
-
-class Session:
-    """One session, as a client by hand has it."""
-
-    def __init__(self, raw: Raw, id: str, revision: str) -> None:
-        self.raw = raw
-        self.headers: dict[str, str | None] = {"Mcp-Session-Id": id, "MCP-Protocol-Version": revision}
-
-    async def send(self, message: Any, **headers: str | None) -> Answer:
-        return await self.raw.send(message, {**self.headers, **headers})
-
-    @asynccontextmanager
-    async def post(self, message: Any) -> AsyncGenerator[HttpResponse]:
-        async with self.raw.open(message, self.headers) as response:
-            yield response
-
-    @asynccontextmanager
-    async def get(self, last_event_id: str | None = None) -> AsyncGenerator[HttpResponse]:
-        headers = {**self.headers, "Accept": "text/event-stream", "Last-Event-ID": last_event_id}
-        async with self.raw.open(None, headers, method="GET") as response:
-            yield response
-
-    async def note(self, method: str, **params: Any) -> int:
-        return (await self.send({"jsonrpc": "2.0", "method": method, "params": params})).status
-
-    async def delete(self) -> int:
-        return (await self.raw.send(None, self.headers, method="DELETE")).status
-
-
-async def begin(
-    raw: Raw,
-    revision: str = "2025-11-25",
-    headers: Mapping[str, str] | None = None,
-    capabilities: Mapping[str, Any] | None = None,
-) -> Session:
-    message = initialize(revision)
-    message["params"]["capabilities"] = dict(capabilities or {})
-    answer = await raw.send(message, headers)
-    assert answer.status == 200, answer
-    assert answer.message["result"]["protocolVersion"] == revision
-    session = Session(raw, answer.headers["mcp-session-id"], revision)
-    session.headers.update(headers or {})
-    assert await session.note("notifications/initialized") == 202
-    return session
 
 
 @pytest.mark.spec("basic/transports", "Session Management")
@@ -1004,31 +909,6 @@ async def test_json_only_answers_of_sessions(autojump_clock: object) -> None:
         async with session.get() as response:
             events = Events(response)
             assert [(await events.message())["params"]["progress"] for _ in range(3)] == [1, 2, 3]
-
-
-# What nobody reads.
-
-
-def chatty_server(**options: Any) -> Server[Any]:
-    server = make_server(limits=Limits(max_outbox_bytes=10_000), **options)
-
-    @server.tool
-    async def chat(ctx: Context) -> str:
-        for number in range(100):
-            await ctx.info(f"{number} " + "x" * 1_000)
-        return "said it"
-
-    @server.tool
-    async def try_to_ask(ctx: Context) -> str:
-        try:
-            return (await ctx.sample("what?", max_tokens=5)).text
-        except CapabilityMissing as error:
-            return f"missing: {error.message}"
-
-    return server
-
-
-ONLY_JSON = HttpServerSettings(json_only=True)
 
 
 @pytest.mark.parametrize("store", [MemoryEventStore, SlowStore])

@@ -7,28 +7,14 @@ import logging
 import pytest
 import trio
 import trio.testing
+from shared.peer_wire_log import WIRE, make_server
 
 from trio_mcp import (
-    Context,
     Outgoing,
-    Server,
     memory_channel_pair,
 )
 
 pytestmark = pytest.mark.timeout(60)
-WIRE = "trio_mcp.wire"
-
-
-def make_server() -> Server:
-    server = Server("shown")
-
-    @server.tool
-    async def login(password: str, *, ctx: Context) -> str:
-        async with ctx.progress(total=1) as progress:
-            await progress.advance()
-        return f"welcome, {len(password)}"
-
-    return server
 
 
 async def test_what_is_no_json_is_shown_too(caplog: pytest.LogCaptureFixture) -> None:

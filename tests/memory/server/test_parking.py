@@ -6,14 +6,15 @@ import base64
 import json
 import logging
 import math
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from typing import Any, Literal
 
 import attrs
 import pytest
 import trio
 import trio.testing
+from shared.server_parking import CAPABLE, FORM, MODERN, Asking, ask_name, call
 from wires import ScriptedChannel
 
 from trio_mcp import (
@@ -29,61 +30,18 @@ from trio_mcp import (
     open_client,
 )
 from trio_mcp.types import (
-    ClientCapabilities,
-    ElicitationCapability,
     ElicitRequestFormParams,
     ElicitResult,
     ListRootsRequest,
     RequestedSchema,
-    RootsCapability,
     StringSchema,
 )
 
-MODERN = "2026-07-28"
-CAPABLE = ClientCapabilities(elicitation=ElicitationCapability(), roots=RootsCapability())
 REFUSED = "requestState is not valid for this request, or not any more"
-FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
 
 
 def accepted(name: str) -> dict[str, Any]:
     return {"action": "accept", "content": {"name": name}}
-
-
-async def ask_name(ctx: Context[Any], message: str = "Who?") -> str:
-    answer = await ctx.request("elicitation/create", {**FORM, "message": message})
-    return str(answer["content"]["name"])
-
-
-class Asking:
-    """A server whose tool asks, and that tells what became of it."""
-
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.server = Server("asking", limits=limits)
-        self.started = 0
-        self.ended: list[str] = []
-
-        @self.server.tool
-        async def greet(greeting: str, ctx: Context[Any]) -> str:
-            self.started += 1
-            try:
-                name = await ask_name(ctx)
-            except trio.Cancelled:
-                self.ended.append("cancelled")
-                raise
-            except RequestError as error:
-                self.ended.append(error.message)
-                raise
-            self.ended.append("answered")
-            return f"{greeting}, {name}"
-
-    @asynccontextmanager
-    async def client(self) -> AsyncGenerator[Client]:
-        async with open_client(self.server, revision=MODERN, capabilities=CAPABLE) as client:
-            yield client
-
-
-def call(name: str = "greet", /, **arguments: object) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments or ({"greeting": "Hello"} if name == "greet" else {})}
 
 
 def answering(required: dict[str, Any], *answers: object, **again: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import enum
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date
 from typing import Annotated, Any, Final, Literal
 
@@ -13,6 +13,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from shared.server_resources import listed, many, read
 
 from trio_mcp import Client, Context, Field, Limits, RequestError, ResourceNotFound, Revision, Server, open_client
 from trio_mcp.types import Annotations, BlobResourceContents, Icon, ReadResourceResult, TextResourceContents
@@ -21,19 +22,9 @@ REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 PNG: Final = b"\x89PNG\r\n\x1a\n rest"
 
 
-async def read(client: Client, uri: str) -> list[dict[str, Any]]:
-    result = await client.request("resources/read", {"uri": uri})
-    contents: list[dict[str, Any]] = result["contents"]
-    return contents
-
-
 async def read_one(client: Client, uri: str) -> dict[str, Any]:
     (contents,) = await read(client, uri)
     return contents
-
-
-async def listed(client: Client) -> list[str]:
-    return [resource["uri"] for resource in (await client.request("resources/list"))["resources"]]
 
 
 async def refusal(client: Client, uri: object) -> RequestError:
@@ -566,10 +557,6 @@ def one(id: str) -> str:
 
 def two(a: str, b: str = "") -> str:
     return a + b
-
-
-def many(ids: Sequence[str]) -> str:
-    return ids[0]
 
 
 def nothing() -> str:

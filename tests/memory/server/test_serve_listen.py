@@ -20,27 +20,14 @@ from inside_base import (
 from inside_peer import open_peer
 from inside_server import ListKind
 from raw import modern
-from talking import SUBSCRIPTION_ID, Talk, connect, full_server, listen, note, request, session_of
+from shared.server_serve_listen import ACKNOWLEDGED, acknowledged, ended, tag
+from talking import Talk, connect, full_server, listen, note, request, session_of
 from wires import ScriptedChannel
 
 from trio_mcp import Context, Incoming, Limits, Outgoing, Revision, Server, Shutdown, memory_channel_pair
 
 V07 = Revision.V2026_07_28
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 IDS = pytest.mark.parametrize("id", [1, 0, "s", "", -7])
-
-
-def tag(id: int | str) -> dict[str, Any]:
-    return {SUBSCRIPTION_ID: id}
-
-
-def acknowledged(id: int | str, **granted: object) -> dict[str, Any]:
-    return note(ACKNOWLEDGED, _meta=tag(id), notifications=granted)
-
-
-def ended(id: int | str, server: str = "shelf", version: str = "1") -> dict[str, Any]:
-    info = {"io.modelcontextprotocol/serverInfo": {"name": server, "version": version}}
-    return {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta": {**info, **tag(id)}}}
 
 
 def cancelled(id: int | str) -> dict[str, Any]:

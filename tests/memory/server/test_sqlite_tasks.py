@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import stat
 from collections.abc import AsyncGenerator
@@ -14,6 +13,7 @@ import attrs
 import pytest
 import trio
 from inside_base import SERVER_BUSY
+from shared.server_sqlite_tasks import posix, rows, totals
 from stored_tasks import done, task
 
 from trio_mcp import (
@@ -28,22 +28,7 @@ from trio_mcp import (
 from trio_mcp import open_sqlite_task_store as open_store
 
 MODERN = Revision.V2026_07_28
-posix = pytest.mark.skipif(os.name != "posix", reason="elsewhere files have other rights")
 CAPABLE = types.ClientCapabilities(elicitation=types.ElicitationCapability(form={}, url={}))
-
-
-def rows(path: Path, query: str = "SELECT id FROM tasks ORDER BY id") -> list[Any]:
-    with closing(sqlite3.connect(path)) as database:
-        return [row[0] if len(row) == 1 else row for row in database.execute(query).fetchall()]
-
-
-def totals(path: Path) -> tuple[int, int]:
-    """Return what is counted, after a look that it is what is there."""
-    [counted] = rows(path, "SELECT tasks, bytes FROM task_totals")
-    [(tasks, of_tasks)] = rows(path, "SELECT count(*), coalesce(sum(size), 0) FROM tasks")
-    [of_messages] = rows(path, "SELECT coalesce(sum(size), 0) FROM task_messages")
-    assert counted == (tasks, of_tasks + of_messages)
-    return tasks, of_tasks + of_messages
 
 
 # Bounds.

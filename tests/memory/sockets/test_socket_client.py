@@ -8,12 +8,11 @@ import ssl
 from typing import Any, cast
 
 import pytest
-import trio
 from inside_client import identity_of
 from inside_transports import parse_socket_url
+from shared.sockets_socket_client import make_server
 
 from trio_mcp import (
-    Server,
     TcpServerParameters,
     UnixServerParameters,
     open_client,
@@ -21,21 +20,6 @@ from trio_mcp import (
 )
 
 pytestmark = pytest.mark.timeout(60)
-
-
-def make_server() -> Server[Any]:
-    server: Server[Any] = Server("met")
-
-    @server.tool
-    async def echo(text: str) -> str:
-        await trio.lowlevel.checkpoint()
-        return text
-
-    @server.tool
-    async def sleep() -> None:
-        await trio.sleep_forever()
-
-    return server
 
 
 # URLs and parameters.

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pytest
 import trio
 import trio.testing
+from shared.testing_faults import END, LOST, message, pieces
 
 from trio_mcp import (
     Channel,
@@ -24,13 +25,6 @@ from trio_mcp import (
     open_client,
 )
 from trio_mcp.testing import ChannelTests, Fault, Faulty, FaultyStream, assert_nothing_left, scripted_client
-
-END = "the end"
-LOST = "lost"
-
-
-def message(number: int) -> bytes:
-    return b'{"n":%d}' % number
 
 
 async def sent_and_received(
@@ -221,41 +215,6 @@ async def test_a_seed_that_nobody_has_chosen_is_told(capsys: pytest.CaptureFixtu
     assert Faulty.random(one, 1, rate=0).faults == ()
     with pytest.raises(ValueError, match="rate must be from 0 to 1"):
         Faulty.random(one, 1, rate=7)
-
-
-# Bytes.
-
-
-async def pieces(
-    faults: list[Fault], data: bytes, direction: Literal["sent", "received"]
-) -> list[tuple[float, bytes | str]]:
-    """Send bytes through a faulty stream, and return the pieces that come, in which time."""
-    one, other = trio.testing.memory_stream_pair()
-    begin = trio.current_time()
-    found: list[tuple[float, bytes | str]] = []
-    sender: trio.abc.Stream = FaultyStream(one, faults) if direction == "sent" else one
-    receiver: trio.abc.Stream = FaultyStream(other, faults) if direction == "received" else other
-
-    async def send() -> None:
-        try:
-            await sender.send_all(data)
-        except trio.BrokenResourceError:
-            found.append((round(trio.current_time() - begin, 3), "broken for the sender"))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(send)
-        with trio.move_on_after(100):
-            while True:
-                try:
-                    piece = await receiver.receive_some()
-                except trio.BrokenResourceError:
-                    found.append((round(trio.current_time() - begin, 3), LOST))
-                    break
-                found.append((round(trio.current_time() - begin, 3), bytes(piece) or END))
-                if not piece:
-                    break
-        nursery.cancel_scope.cancel()
-    return found
 
 
 OF_BYTES: list[tuple[Fault, list[tuple[float, bytes | str]]]] = [

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
-from inside_core import HeaderField, Headers
+from inside_core import Headers
 from inside_wire import decode
 from inside_workers import (
     MAX_WAITING,
@@ -29,10 +29,10 @@ from inside_workers import (
     shown_to_worker,
 )
 from inside_workers import _Outbox as Outbox
+from shared.workers_parts import Call
 
 from trio_mcp import (
     ClientCertificate,
-    HttpCall,
     HttpServerSettings,
     ResourceUpdated,
     ToolsListChanged,
@@ -123,33 +123,6 @@ def test_the_key_is_shown_nowhere() -> None:
     assignment = Assignment(7, "/tmp/x", [4], b"k" * 32, [7], None)
     assert "kkk" not in repr(assignment)
     assert Assignment.decode(assignment.encode()) == assignment
-
-
-class Call(HttpCall):
-    """A request that came to this worker, and its answer."""
-
-    def __init__(self) -> None:
-        super().__init__(method="POST", path="/mcp", headers=Headers())
-        self.answer: tuple[int, bytes] | None = None
-        self.sent: list[bytes] = []
-
-    async def read_body(self) -> bytes:
-        raise AssertionError
-
-    async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
-        self.answer = status, b""
-
-    async def send(self, data: bytes) -> None:
-        self.sent.append(data)
-
-    async def finish(self, data: bytes = b"") -> None:
-        self.sent.append(b"end")
-
-    async def send_whole(self, status: int, headers: Sequence[HeaderField], body: bytes) -> None:
-        self.answer = status, body
-
-    def cut(self) -> None:
-        self.sent.append(b"cut")
 
 
 async def test_who_has_given_up_is_not_served(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import gc
 import os
 import signal
@@ -13,67 +12,28 @@ from pathlib import Path
 
 import pytest
 import trio
-from children import has_children, overlook_children
+from children import has_children
 from descriptors import open_files
-from inside_transports import ServerProcess, open_process
+from inside_transports import open_process
 from places import PROGRAMS
+from shared.bindings_process import (
+    BRIEF,
+    HANGS,
+    LONG,
+    PATIENT,
+    open_pidfd,
+    orphaning,
+    program,
+    receive_line,
+    wait_gone,
+)
+from shared.bindings_process import _children_of_others as _children_of_others
+from shared.bindings_process import watched_by as watched_by
 
 from trio_mcp import ConnectionLost, Limits, StdioServerParameters
 
 if sys.platform != "linux":
     pytest.skip("watches processes through pidfds and /proc", allow_module_level=True)
-
-open_pidfd = os.pidfd_open  # as it is before a test takes it away
-BRIEF = Limits(terminate_timeout=0.3)
-PATIENT = Limits(terminate_timeout=1)
-LONG = Limits(terminate_timeout=60)
-HANGS = 120
-"""Seconds after which a test has failed, on a machine that is busy with other things."""
-
-
-def program(name: str, *args: object) -> StdioServerParameters:
-    return StdioServerParameters(sys.executable, [str(PROGRAMS / name), *map(str, args)])
-
-
-def orphaning(place: str, *args: str) -> StdioServerParameters:
-    return program("orphaning.py", place, PROGRAMS / "stubborn.py", *args)
-
-
-async def receive_line(process: ServerProcess) -> str:
-    await trio.lowlevel.checkpoint()
-    line = b""
-    while not line.endswith(b"\n"):
-        chunk = await process.stdout.receive_some()
-        assert chunk, f"the process ended its output after {line!r}; {process.stderr_tail}"
-        line += chunk
-    return line.decode().strip()
-
-
-async def wait_gone(pidfd: int) -> None:
-    """Wait for the end of a process that is not ours to reap, and close its pidfd."""
-    try:
-        await trio.lowlevel.wait_readable(pidfd)
-    finally:
-        os.close(pidfd)
-
-
-def refuse_pidfds(_pid: int) -> int:
-    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-
-
-@pytest.fixture(autouse=True)
-def _children_of_others() -> None:
-    """Whatever other tests have left running for longer is theirs."""
-    overlook_children()
-
-
-@pytest.fixture(params=["pidfd", "thread"])
-def watched_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to see an exit: a kernel that has pidfds, and one that does not."""
-    by: str = request.param
-    if by == "thread":
-        monkeypatch.setattr(os, "pidfd_open", refuse_pidfds)
-    return by
 
 
 async def test_server_that_heeds_its_input_is_neither_asked_nor_killed(watched_by: str) -> None:

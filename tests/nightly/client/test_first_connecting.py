@@ -8,63 +8,21 @@ from typing import Any
 
 import pytest
 import trio
-from inside_peer import open_peer
+from shared.client_first_connecting import ENOUGH, serve, use_block, use_peer, use_task
 from steps import cancelled_after_steps
-from talking import session_of
 
 from trio_mcp import (
     ConnectionLost,
     Limits,
-    Server,
     StdioServerParameters,
-    memory_channel_pair,
     open_client,
-    run_client,
 )
-
-ENOUGH = 120
 
 LEAVING_A_CHILD = """
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(8)"], start_new_session=True)
 sys.exit(3)
 """
-
-
-def make_server() -> Server[None]:
-    server: Server[None] = Server("quick")
-
-    @server.tool
-    async def quick() -> str:
-        await trio.lowlevel.checkpoint()
-        return "done"
-
-    return server
-
-
-async def use_block() -> None:
-    async with open_client(make_server()) as client:
-        await client.call_tool("quick")
-
-
-async def use_task() -> None:
-    async with trio.open_nursery() as nursery:
-        client = await nursery.start(run_client, make_server())
-        await client.call_tool("quick")
-        await client.aclose()
-
-
-async def serve() -> None:
-    ours, theirs = memory_channel_pair()
-    async with trio.open_nursery() as nursery:
-        await nursery.start(make_server().serve_channel, theirs)
-        await ours.aclose()
-
-
-async def use_peer() -> None:
-    ours, _ = memory_channel_pair()
-    async with session_of(make_server()) as session, open_peer(ours, session, Limits()):
-        await trio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize("use", [use_block, use_task, serve, use_peer])

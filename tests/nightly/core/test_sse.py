@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hypothesis import given
 from hypothesis import strategies as st
 from inside_core import (
     OversizedSseEvent,
-    SseEvent,
     SseReader,
-    SseReceived,
     pieces_of,
 )
-
-
-def message(data: bytes, id: str = "") -> SseEvent:
-    return SseEvent("message", data, id)
-
-
-def read(chunks: Iterable[bytes], max_event: int = 10_000) -> list[SseReceived]:
-    reader = SseReader(max_event)
-    return [event for chunk in chunks for event in reader.feed(chunk)]
-
-
-def by_size(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[i : i + size] for i in range(0, len(data), size))
+from shared.core_sse import by_size, read
 
 
 def test_many_lines_of_data_count_together() -> None:

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 from http_raw import modern, open_raw
+from shared.http_server_kept_subscriptions import HOG, SETTINGS, make_server
 
-from trio_mcp import HttpServerSettings, Limits, Server
+from trio_mcp import Limits
 
 pytestmark = pytest.mark.usefixtures("under")
-
-HOG, HONEST = "203.0.113.1", "203.0.113.2"
-SETTINGS = HttpServerSettings(trusted_proxies=frozenset({"127.0.0.1"}))
-PADDING: list[list[int]] = [[] for _ in range(2_000)]
-
-
-def make_server(**limits: Any) -> Server[Any]:
-    server: Server[Any] = Server("s", limits=Limits(**limits))
-
-    @server.resource("x://{name}")
-    async def read(name: str) -> str:
-        return name
-
-    return server
-
-
-def listen(uri: str, padding: object = PADDING) -> dict[str, Any]:
-    request = modern("subscriptions/listen", notifications={"resourceSubscriptions": [uri]})
-    request["params"]["_meta"]["example.com/padding"] = padding
-    return request
 
 
 async def test_as_many_ordinary_subscriptions_fit_as_are_allowed() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -21,24 +20,11 @@ from inside_core import (
     encode_sse_event,
 )
 from places import DATA
+from shared.core_sse import ENDS, by_size, message, read
 
 BOM: Final = b"\xef\xbb\xbf"
-ENDS: Final = 1024
 
 patiently = settings(deadline=None)
-
-
-def message(data: bytes, id: str = "") -> SseEvent:
-    return SseEvent("message", data, id)
-
-
-def read(chunks: Iterable[bytes], max_event: int = 10_000) -> list[SseReceived]:
-    reader = SseReader(max_event)
-    return [event for chunk in chunks for event in reader.feed(chunk)]
-
-
-def by_size(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[i : i + size] for i in range(0, len(data), size))
 
 
 CASES: Final[list[tuple[bytes, list[SseReceived]]]] = [

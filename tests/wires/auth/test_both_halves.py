@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, get_args
 
 import pytest
 import trio
 from logging_in import log_in_at
+from shared.auth_both_halves import logged_in
 
 from trio_mcp import (
     AuthorizationFailed,
     AuthorizationRefused,
-    Client,
     ConnectionLost,
     Context,
-    HttpServerSettings,
     OAuth,
     RestartPolicy,
     Resynced,
@@ -26,7 +24,6 @@ from trio_mcp import (
     ToolsListChanged,
     WebSocketServerParameters,
     open_client,
-    serve_http,
     serve_websocket,
 )
 from trio_mcp.testing import AuthorizationServer, Misbehaviour
@@ -35,52 +32,6 @@ HARMLESS = {"refused-refreshes", "same-refresh-token", "no-refresh-token"}
 """What a client lives with."""
 
 SLOW = {"hanging-metadata", "hanging-token-endpoint"}
-
-
-@asynccontextmanager
-async def logged_in(
-    login: AuthorizationServer,
-    revision: str,
-    protection: Mapping[str, Any] | None = None,
-    settings: HttpServerSettings | None = None,
-    **options: Any,
-) -> AsyncGenerator[Client]:
-    server: Server[Any] = Server("orders")
-
-    @server.tool
-    async def whoami(ctx: Context[Any]) -> str:
-        assert ctx.principal is not None
-        return ctx.principal.subject
-
-    def buy() -> str:
-        return "bought"
-
-    @server.tool
-    async def open_shop() -> str:
-        server.tool(buy)
-        return "open"
-
-    @server.tool(scopes={"orders:write"})
-    async def order(title: str) -> str:
-        return f"ordered {title}"
-
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    resource = f"http://127.0.0.1:{port}/mcp"
-    auth = OAuth(open_page=log_in_at, listen=False, redirect_uri="http://localhost:3000/callback", **options)
-    failure: Exception | None = None
-    async with login.serving(), trio.open_nursery() as nursery:
-        protected = login.protect(resource, scopes={"orders:read"}, **(protection or {}))
-        serve = partial(serve_http, server, port=port, http="lean", settings=settings, auth=protected)
-        await nursery.start(serve)
-        try:
-            async with open_client(resource, auth=auth, revision=revision) as client:
-                yield client
-        except Exception as error:  # comes out as itself, not as a group of the nursery
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 @pytest.mark.parametrize("dpop", [None, "bound", "with nonces"])

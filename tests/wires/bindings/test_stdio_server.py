@@ -13,40 +13,17 @@ from typing import Any
 
 import pytest
 import trio
-from places import PROGRAMS
-from raw import RawServer, initialize, modern, raw_server
-
-WITNESS = PROGRAMS / "witness.py"
-
-
-@pytest.fixture
-def diary(tmp_path: Path) -> Path:
-    path = tmp_path / "diary"
-    path.touch()
-    return path
-
+from raw import initialize, modern
+from shared.bindings_stdio_server import WITNESS, call, discover, witness
+from shared.bindings_stdio_server import diary as diary
 
 WAITING_FOR_EVER = {"drain_timeout": 1_000, "goodbye_timeout": 1_000}
 """Limits of a server that must not wait: if it does, it is still there when the test's time is over."""
 
 
-def witness(diary: Path, seconds: float = 30, **limits: float) -> Any:
-    limits = {"drain_timeout": 1, **limits}
-    return raw_server(WITNESS, env={"DIARY": str(diary), "LIMITS": json.dumps(limits)}, seconds=seconds)
-
-
-def call(id: object, tool: str, **arguments: object) -> dict[str, Any]:
-    return modern(id, "tools/call", name=tool, arguments=arguments)
-
-
 async def wait_for(diary: Path, line: str) -> None:
     while line not in diary.read_text().splitlines():
         await trio.sleep(0.01)
-
-
-async def discover(server: RawServer) -> None:
-    await server.send(modern("d", "server/discover"))
-    assert (await server.receive())["id"] == "d"
 
 
 # What is not a message costs itself.

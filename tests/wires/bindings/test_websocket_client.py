@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+from shared.bindings_websocket_client import accept
 from websocket_raw import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, RawSocket, frame
 from wires import wait_lost
 
@@ -33,28 +32,6 @@ from trio_mcp import (
 ENOUGH = 120
 LIMITS = Limits(goodbye_timeout=0.5, connect_timeout=2, discover_timeout=0.5)
 Script = Callable[[RawSocket], Awaitable[object]]
-
-
-async def accept(socket: RawSocket, **fields: str) -> dict[str, str]:
-    """Read the handshake, and accept it. Returns its header fields."""
-    while b"\r\n\r\n" not in socket.buffer:
-        await socket._receive_more()
-    head, _, rest = bytes(socket.buffer).partition(b"\r\n\r\n")
-    socket.buffer = bytearray(rest)
-    line, *lines = head.decode().split("\r\n")
-    headers = {name.lower(): value for name, _, value in (each.partition(": ") for each in lines)}
-    headers["target"] = line.split()[1]
-    key = headers["sec-websocket-key"].encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-    answer = {
-        "Upgrade": "websocket",
-        "Connection": "Upgrade",
-        "Sec-WebSocket-Accept": base64.b64encode(hashlib.sha1(key).digest()).decode(),
-        "Sec-WebSocket-Protocol": "mcp",
-        **fields,
-    }
-    said = "".join(f"{name}: {value}\r\n" for name, value in answer.items() if value)
-    await socket.stream.send_all(f"HTTP/1.1 101 Switching Protocols\r\n{said}\r\n".encode())
-    return headers
 
 
 async def discover(socket: RawSocket) -> None:

@@ -17,13 +17,9 @@ import trio
 from commands import Run
 from hypercorn.config import Config
 from oauth_script import ProtectedScript
+from shared.cli_login import browser as browser
 from terminals import at_terminal
 from unmeasured import unmeasured
-
-BROWSER = """
-import sys, urllib.request
-urllib.request.urlopen(sys.argv[1]).read()
-"""
 
 
 @pytest.fixture
@@ -54,15 +50,6 @@ def script() -> Generator[ProtectedScript]:
             tokens[0].run_sync_soon(done[0].set)
             thread.join()
             listener.detach()
-
-
-@pytest.fixture
-def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the browser of this machine be one that logs in at once."""
-    program = tmp_path / "browser.py"
-    program.write_text(BROWSER)
-    monkeypatch.setenv("BROWSER", f"{sys.executable} {program} %s")
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
 
 
 @pytest.mark.usefixtures("browser")

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import trio
+from shared.client_first_connecting import ENOUGH
 
 from trio_mcp import (
     ConnectionLost,
@@ -14,8 +15,6 @@ from trio_mcp import (
     StdioServerParameters,
     open_client,
 )
-
-ENOUGH = 120
 
 
 async def test_a_server_that_refused_a_log_level_can_be_restored() -> None:

@@ -8,33 +8,13 @@ from typing import Any, Final
 
 import pytest
 import trio
+from shared.client_forged_logs_of_servers import NASTY, check_log, check_text
 
 from trio_mcp import (
     ConnectionLost,
     StdioServerParameters,
     open_client,
 )
-
-NASTY: Final = "x\n2026-01-01 INFO root: all is well\r\x1b[2J\x9b2J\x00\u2028\u202e"
-
-
-def check_text(text: str) -> None:
-    """Nothing of it moves a terminal, and no line but the first begins at the margin."""
-    first, *others = text.split("\n")
-    assert first.isprintable(), text
-    for line in others:
-        assert line.startswith("    "), text
-        assert line.isprintable(), text
-
-
-def check_log(caplog: pytest.LogCaptureFixture, at_least: int) -> None:
-    records = [record for record in caplog.records if record.name.startswith("trio_mcp")]
-    assert len(records) >= at_least, "nothing was logged, so nothing is shown"
-    formatter = logging.Formatter("%(levelname)s:%(message)s")
-    for record in records:
-        assert record.getMessage().isprintable()
-        check_text(formatter.format(record))
-
 
 CHILD: Final = f"import sys; sys.stderr.buffer.write({(NASTY + chr(10)).encode()!r}); sys.exit(3)"
 

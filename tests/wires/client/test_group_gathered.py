@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from shared.client_group_gathered import ENOUGH, make_server, make_tool
 
 from trio_mcp import (
     Limits,
@@ -18,19 +19,7 @@ from trio_mcp import (
     open_clients,
 )
 
-ENOUGH = 120
 DEAD = StdioServerParameters("/nonexistent/server")
-
-
-def make_server(name: str, *tools: str) -> Server[None]:
-    server: Server[None] = Server(name)
-    for tool in tools:
-
-        async def whoami(tool: str = tool) -> str:
-            return f"{tool} of {name}"
-
-        server.tool(name=tool)(whoami)
-    return server
 
 
 async def test_a_server_that_does_not_answer_is_missing_from_the_list(
@@ -58,13 +47,6 @@ async def test_a_server_that_does_not_answer_is_missing_from_the_list(
             "slow": trio.TooSlowError,
             "dead": ServerUnavailable,
         }
-
-
-def make_tool() -> Any:
-    async def tool() -> str:
-        return "done"
-
-    return tool
 
 
 async def test_what_is_remembered_of_marked_names_is_bounded() -> None:

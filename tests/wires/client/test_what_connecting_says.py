@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import http.server
-import re
 import socket
 import sys
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 import trio
+from shared.client_what_connecting_says import program, said_by, without_pid
 
 from trio_mcp import (
     ConnectionLost,
@@ -21,31 +20,12 @@ from trio_mcp import (
     Limits,
     RemoteProtocolError,
     Server,
-    StdioServerParameters,
     open_client,
     serve_http,
 )
 
 pytestmark = pytest.mark.timeout(60)
-SOON = Limits(connect_timeout=1.5, discover_timeout=0.2, terminate_timeout=0.2)
 PYTHON = f"stdio server {sys.executable!r} (pid PID)"
-
-
-def program(*lines: str, **options: Any) -> StdioServerParameters:
-    """Return a server that is written in Python."""
-    return StdioServerParameters(sys.executable, ["-c", "\n".join(lines)], inherit_env=True, **options)
-
-
-def without_pid(text: str) -> str:
-    return re.sub(r"\(pid \d+\)", "(pid PID)", text)
-
-
-async def said_by(target: Any, kind: type[Exception], limits: Limits = SOON) -> str:
-    """Return what connecting to a server says that fails."""
-    with trio.fail_after(30), pytest.raises(kind) as caught:
-        async with open_client(target, limits=limits):
-            raise AssertionError
-    return without_pid(str(caught.value))
 
 
 # Processes.

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final
 
 import trio
+from shared.contract_other_threads import ENOUGH, make_server
 
 from trio_mcp import (
-    Server,
     open_client,
 )
-
-ENOUGH: Final = 120
-
-
-def make_server() -> Server[None]:
-    server: Server[None] = Server("threads")
-
-    @server.tool
-    async def quick() -> str:
-        await trio.lowlevel.checkpoint()
-        return "done"
-
-    return server
 
 
 def test_a_server_serves_in_two_threads_at_once() -> None:

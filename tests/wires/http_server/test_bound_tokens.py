@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import ssl
 import time
 from collections.abc import AsyncGenerator
@@ -15,62 +14,18 @@ from typing import Any
 import pytest
 import trio
 import trustme
-from http_raw import call_tool
-from inside_protection import (
-    DpopKey,
-)
+from shared.http_server_bound_tokens import AUTHORIZATION, RESOURCE, make_server, protection, whoami
 
 from trio_mcp import (
     CertificateVerifier,
     ClientCertificate,
-    Context,
     HttpServerParameters,
     HttpSettings,
-    JwtVerifier,
     RequestError,
     ResourceServer,
-    Server,
     open_client,
     serve_http,
 )
-from trio_mcp.testing import AuthorizationServer
-
-ISSUER = "https://login.test"
-RESOURCE = "http://localhost:8000/mcp"
-AUTHORIZATION = AuthorizationServer(issuer=ISSUER)
-KEY = DpopKey()
-
-
-def make_server() -> Server[Any]:
-    server: Server[Any] = Server("protected")
-
-    @server.tool
-    async def whoami(ctx: Context) -> str:
-        return repr(ctx.principal)
-
-    return server
-
-
-def protection(**options: Any) -> ResourceServer:
-    verifier = JwtVerifier(ISSUER, jwks=AUTHORIZATION.jwks())
-    given: dict[str, Any] = {"verifier": verifier, **options}
-    return ResourceServer(RESOURCE, authorization_servers=[ISSUER], **given)
-
-
-TOKEN = AUTHORIZATION.issue(resource=RESOURCE, key=KEY.thumbprint)
-BODY = json.dumps(call_tool("whoami")).encode()
-
-
-def proof(**changes: Any) -> str:
-    given: dict[str, Any] = {"access_token": TOKEN, "body": BODY, **changes}
-    given["now"] = time.time() - given.pop("ago", 0)
-    key: DpopKey = given.pop("by", KEY)
-    return key.prove(given.pop("method", "POST"), given.pop("url", RESOURCE), **given)
-
-
-def signed(proof: str, token: str = TOKEN) -> dict[str, str]:
-    return {"Authorization": f"DPoP {token}", "DPoP": proof}
-
 
 # Certificates.
 
@@ -96,13 +51,6 @@ def client_settings(authority: trustme.CA, own: trustme.LeafCert | None = None) 
     if own is not None:
         own.configure_cert(context)
     return HttpSettings(ssl_context=context)
-
-
-async def whoami(url: str, settings: HttpSettings, token: str | None = None) -> str:
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with open_client(HttpServerParameters(url, headers=headers, http=settings)) as client:
-        content: Any = (await client.call_tool("whoami")).content
-        return str(content[0].text)
 
 
 @pytest.mark.parametrize("http", ["hypercorn", "lean"])

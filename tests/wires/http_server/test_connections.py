@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -13,48 +12,15 @@ from http_raw import call_tool
 from http_wire import Wire, serving
 from inside_endpoint import SocketIO
 from living import objects_of_ours
+from shared.http_server_connections import make_server
 
-from trio_mcp import Context, HttpCall, HttpRefused, HttpServerSettings, Server
+from trio_mcp import HttpCall, HttpRefused, HttpServerSettings
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
 
 LOGGING = {"io.modelcontextprotocol/logLevel": "debug"}
 LEFT = "_hosts._requests.SocketIO"
 """The end of a connection on the side of the server."""
-
-who: ContextVar[str] = ContextVar("who", default="nobody")
-
-
-def make_server(log: list[str] | None = None) -> Server[Any]:
-    said = [] if log is None else log
-    server: Server[Any] = Server("connected")
-
-    @server.tool
-    async def echo(text: str) -> str:
-        said.append(f"echo {text[:10]}")
-        return text
-
-    @server.tool
-    async def nap(seconds: float) -> str:
-        said.append("nap began")
-        try:
-            await trio.sleep(seconds)
-        finally:
-            said.append("nap ended")
-        return "rested"
-
-    @server.tool
-    async def tell(ctx: Context) -> str:
-        await ctx.log("info", "told")
-        return "done"
-
-    @server.tool
-    async def enter(who_is_it: str) -> str:
-        before = who.get()
-        who.set(who_is_it)
-        return before
-
-    return server
 
 
 def text_of(body: bytes) -> str:

@@ -27,9 +27,9 @@ from http_raw import Events, call_tool, modern
 from http_wire import Served, Wire, request_for, serving
 from inside_transports import open_streamable_http
 from raw import initialize
+from shared.http_server_hosting import make_server
 
 from trio_mcp import (
-    Context,
     HttpServerParameters,
     HttpServerSettings,
     HttpSettings,
@@ -41,43 +41,6 @@ from trio_mcp import (
 )
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
-
-
-def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
-    said = [] if log is None else log
-    server: Server[Any] = Server("hosted", **options)
-
-    @server.tool
-    async def add(a: int, b: int) -> int:
-        return a + b
-
-    @server.tool
-    async def hang(ctx: Context, text: str = "") -> str:
-        said.append("began")
-        try:
-            if text:
-                await ctx.log("info", text)
-            await trio.sleep_forever()
-        finally:
-            said.append("ended")
-        raise AssertionError
-
-    @server.tool
-    async def nap(seconds: float) -> str:
-        said.append("napping")
-        await trio.sleep(seconds)
-        return "rested"
-
-    @server.tool
-    async def flood(ctx: Context) -> str:
-        said.append("began")
-        try:
-            while True:
-                await ctx.log("info", "x" * 60_000)
-        finally:
-            said.append("ended")
-
-    return server
 
 
 LOGGING = {"io.modelcontextprotocol/logLevel": "debug"}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,48 +13,13 @@ from http_raw import Events, Raw, call_tool
 from http_wire import request_for
 from inside_http import open_http_client, parse_target
 from other_hosts import HOSTS, hosted, mounted
+from shared.http_server_other_hosts import Program
 
-from trio_mcp import Context, McpASGI, Server, open_client
+from trio_mcp import McpASGI, open_client
 
 pytestmark = pytest.mark.timeout(60)
 
 LOGGING = {"io.modelcontextprotocol/logLevel": "debug"}
-
-
-class Program:
-    """A server with a lifespan, and what happened to it."""
-
-    def __init__(self) -> None:
-        self.log: list[str] = []
-        self.go_on = trio.Event()
-        self.server: Server[None] = Server("app", lifespan=self._lifespan)
-
-        @self.server.tool
-        async def add(a: int, b: int) -> int:
-            return a + b
-
-        @self.server.tool
-        async def speak_and_wait(ctx: Context) -> str:
-            await ctx.log("info", "first")
-            await self.go_on.wait()
-            return "last"
-
-        @self.server.tool
-        async def hang(ctx: Context, text: str = "") -> str:
-            self.log.append("began")
-            try:
-                if text:
-                    await ctx.log("info", text)
-                await trio.sleep_forever()
-            finally:
-                self.log.append("ended")
-            raise AssertionError
-
-    @asynccontextmanager
-    async def _lifespan(self, server: Server[None]) -> AsyncGenerator[None]:
-        self.log.append("opened")
-        yield
-        self.log.append("closed")
 
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="looks at /dev/fd")

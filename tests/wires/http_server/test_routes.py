@@ -15,17 +15,16 @@ import pytest
 import trio
 from http_raw import Raw, call_tool
 from inside_http import open_http_client, parse_target
+from shared.http_server_routes import make_server
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
 from trio_mcp import (
-    Context,
     HttpCall,
     HttpRefused,
     HttpServerSettings,
-    Server,
     Shutdown,
     WebSocketServerParameters,
     open_client,
@@ -36,16 +35,6 @@ from trio_mcp import (
 from trio_mcp.testing import AuthorizationServer
 
 HOSTS = pytest.mark.parametrize("http", ["hypercorn", "lean"])
-
-
-def make_server() -> Server[Any]:
-    server: Server[Any] = Server("beside")
-
-    @server.tool
-    async def whoami(ctx: Context) -> str:
-        return str(ctx.principal)
-
-    return server
 
 
 @asynccontextmanager

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 import trio
+from shared.peer_wire_log import WIRE, make_server
 
 from trio_mcp import (
-    Context,
-    Server,
     open_client,
     serve_http,
     serve_tcp,
@@ -25,19 +24,6 @@ from trio_mcp import (
 )
 
 pytestmark = pytest.mark.timeout(60)
-WIRE = "trio_mcp.wire"
-
-
-def make_server() -> Server:
-    server = Server("shown")
-
-    @server.tool
-    async def login(password: str, *, ctx: Context) -> str:
-        async with ctx.progress(total=1) as progress:
-            await progress.advance()
-        return f"welcome, {len(password)}"
-
-    return server
 
 
 @asynccontextmanager

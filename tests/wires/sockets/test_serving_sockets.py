@@ -9,8 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 import trio
 from line_sockets import ENOUGH, KINDS, Kind, connect, serving_at
 from raw import initialize
+from shared.sockets_serving_sockets import House
 from wires import wait_lost
 
 from trio_mcp import (
@@ -36,39 +36,6 @@ from trio_mcp import (
 )
 
 pytestmark = pytest.mark.timeout(60)
-
-
-class House:
-    """A server with a lifespan, and what was done in it."""
-
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.log: list[str] = []
-        self.server = Server("house", lifespan=self._lifespan, limits=limits)
-        self.begun = trio.Event()
-
-        @self.server.tool
-        async def who(ctx: Context[Any]) -> str:
-            await trio.lowlevel.checkpoint()
-            return str(ctx.principal)
-
-        @self.server.tool
-        async def wait(seconds: float) -> str:
-            self.begun.set()
-            try:
-                await trio.sleep(seconds)
-            except trio.Cancelled:
-                self.log.append("cancelled")
-                raise
-            return "done"
-
-    @asynccontextmanager
-    async def _lifespan(self, _: Server[Any]) -> AsyncGenerator[None]:
-        self.log.append("entered")
-        await trio.lowlevel.checkpoint()
-        try:
-            yield
-        finally:
-            self.log.append("left")
 
 
 @KINDS

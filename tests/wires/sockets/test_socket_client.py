@@ -15,13 +15,13 @@ import trio
 import trustme
 from inside_transports import parse_socket_url
 from line_sockets import ENOUGH, KINDS, Kind, Line
+from shared.sockets_socket_client import make_server
 from wires import wait_lost
 
 from trio_mcp import (
     ConnectionLost,
     Limits,
     RestartPolicy,
-    Server,
     Shutdown,
     TcpServerParameters,
     open_client,
@@ -30,21 +30,6 @@ from trio_mcp import (
 )
 
 pytestmark = pytest.mark.timeout(60)
-
-
-def make_server() -> Server[Any]:
-    server: Server[Any] = Server("met")
-
-    @server.tool
-    async def echo(text: str) -> str:
-        await trio.lowlevel.checkpoint()
-        return text
-
-    @server.tool
-    async def sleep() -> None:
-        await trio.sleep_forever()
-
-    return server
 
 
 @KINDS

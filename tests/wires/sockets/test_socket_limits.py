@@ -9,7 +9,7 @@ import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 import pytest
@@ -18,8 +18,9 @@ from descriptors import open_files
 from inside_base import SERVER_BUSY
 from line_sockets import KINDS, Kind, Line, connect, serving_at
 from raw import initialize, modern
+from shared.sockets_socket_limits import MIB, kept, make_server, none_kept
 
-from trio_mcp import Context, Limits, Server, SocketServerSettings, open_client
+from trio_mcp import Limits, SocketServerSettings, open_client
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -27,44 +28,6 @@ SOON = 0.3
 """Seconds after which a limit of time is meant to act in these tests."""
 
 QUICK = SocketServerSettings(message_timeout=SOON, idle_timeout=SOON, send_timeout=SOON)
-
-
-def make_server(limits: Limits | None = None) -> Server[Any]:
-    server: Server[Any] = Server("limited", limits=limits)
-
-    @server.tool
-    async def echo(text: str) -> str:
-        await trio.lowlevel.checkpoint()
-        return text
-
-    @server.tool
-    async def sleep(seconds: float) -> str:
-        await trio.sleep(seconds)
-        return "slept"
-
-    @server.tool
-    async def blob(size: int) -> str:
-        await trio.lowlevel.checkpoint()
-        return "x" * size
-
-    @server.tool
-    async def chatter(ctx: Context[Any]) -> str:
-        while True:
-            await ctx.info("x" * 1000)
-
-    return server
-
-
-def kept(server: Server[Any]) -> int:
-    """Return how many bytes are lent."""
-    return sum(pools["bytes"].lent for pools in server.statistics())
-
-
-async def none_kept(server: Server[Any]) -> bool:
-    """Wait until nothing is lent: a connection that is cut ends a moment later."""
-    while kept(server):
-        await trio.sleep(0.01)
-    return True
 
 
 # Time.
@@ -194,9 +157,6 @@ async def test_one_address_has_only_so_many(kind: Kind, tmp_path: Path) -> None:
         nursery.cancel_scope.cancel()
 
 
-# Memory.
-
-MIB = 1 << 20
 TIGHT = Limits(max_kept_bytes=4 * MIB, max_kept_bytes_per_principal=3 * MIB)
 
 

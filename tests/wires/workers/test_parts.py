@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import socket
 import tempfile
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +12,7 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
-from inside_core import HeaderField, Headers, Pool
+from inside_core import Headers, Pool
 from inside_endpoint import RequestLoans
 from inside_wire import Request, decode, parse_message
 from inside_workers import (
@@ -25,38 +24,12 @@ from inside_workers import (
     frame,
     private_directory,
 )
+from shared.workers_parts import Call
 
 from trio_mcp import (
     HttpCall,
     HttpRefused,
 )
-
-
-class Call(HttpCall):
-    """A request that came to this worker, and its answer."""
-
-    def __init__(self) -> None:
-        super().__init__(method="POST", path="/mcp", headers=Headers())
-        self.answer: tuple[int, bytes] | None = None
-        self.sent: list[bytes] = []
-
-    async def read_body(self) -> bytes:
-        raise AssertionError
-
-    async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
-        self.answer = status, b""
-
-    async def send(self, data: bytes) -> None:
-        self.sent.append(data)
-
-    async def finish(self, data: bytes = b"") -> None:
-        self.sent.append(b"end")
-
-    async def send_whole(self, status: int, headers: Sequence[HeaderField], body: bytes) -> None:
-        self.answer = status, body
-
-    def cut(self) -> None:
-        self.sent.append(b"cut")
 
 
 def asked(value: Any) -> Request:

@@ -6,36 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
-from places import PROGRAMS
-from raw import RawServer, modern, raw_server
-
-WITNESS = PROGRAMS / "witness.py"
-
-
-@pytest.fixture
-def diary(tmp_path: Path) -> Path:
-    path = tmp_path / "diary"
-    path.touch()
-    return path
-
-
-def witness(diary: Path, seconds: float = 30, **limits: float) -> Any:
-    limits = {"drain_timeout": 1, **limits}
-    return raw_server(WITNESS, env={"DIARY": str(diary), "LIMITS": json.dumps(limits)}, seconds=seconds)
-
-
-def call(id: object, tool: str, **arguments: object) -> dict[str, Any]:
-    return modern(id, "tools/call", name=tool, arguments=arguments)
-
-
-async def discover(server: RawServer) -> None:
-    await server.send(modern("d", "server/discover"))
-    assert (await server.receive())["id"] == "d"
-
+from shared.bindings_stdio_server import call, discover, witness
+from shared.bindings_stdio_server import diary as diary
 
 # Size.
 

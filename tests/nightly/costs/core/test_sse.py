@@ -14,14 +14,10 @@ from inside_core import (
     SseReceived,
 )
 from kept import kept_by
+from shared.core_sse import ENDS, message
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
-ENDS: Final = 1024
-
-
-def message(data: bytes, id: str = "") -> SseEvent:
-    return SseEvent("message", data, id)
 
 
 @pytest.mark.parametrize("field", [b":", b"data: ", b"id: ", b"event: ", b"unknown: ", b"unknown", b"retry: "])

@@ -12,17 +12,10 @@ from typing import Any
 
 import pytest
 from inside_protection import (
-    DpopKey,
-    Pool,
     ProofRefused,
     ProofRules,
 )
-
-KEY = DpopKey()
-
-
-def memory(most: int = 1_000_000) -> Pool:
-    return Pool("max_kept_bytes", most)
+from shared.http_server_bound_tokens import KEY, memory
 
 
 def test_the_key_is_compared_before_anything_is_verified_with_it() -> None:

@@ -13,7 +13,7 @@ import trio
 from http_raw import Raw
 from inside_http import open_http_client, parse_target
 from places import PROGRAMS
-from raw import initialize
+from shared.http_server_idle_sessions import begin, ping
 from unmeasured import unmeasured
 
 PROGRAM = PROGRAMS / "idle_server.py"
@@ -50,16 +50,6 @@ class Program:
         return id
 
 
-async def begin(raw: Raw) -> str:
-    """Begin a session as clients do, and return its id."""
-    answer = await raw.send(initialize("2025-11-25"))
-    assert answer.status == 200, answer
-    id = answer.headers["mcp-session-id"]
-    said = await raw.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, {"Mcp-Session-Id": id})
-    assert said.status == 202, said
-    return id
-
-
 async def _line(process: trio.Process) -> bytes:
     assert process.stdout is not None
     line = b""
@@ -82,11 +72,6 @@ async def running(idle_timeout: float) -> AsyncGenerator[Program]:
         process.kill()
         with trio.CancelScope(shield=True):
             await process.wait()
-
-
-async def ping(raw: Raw, session: str | None) -> int:
-    answer = await raw.send({"jsonrpc": "2.0", "id": 9, "method": "ping"}, {"Mcp-Session-Id": session})
-    return answer.status
 
 
 @on_linux

@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import cast
 
 import pytest
 from costs import costs_of
-from inside_peer import Exchange, ExchangeSink, QueuedMessage, SendQueue
-from inside_wire import Request
+from inside_peer import QueuedMessage
+from shared.peer_send_queue import answered, exchanges, open_queue, said
 
 from trio_mcp import Outgoing
-
-
-def exchanges(count: int) -> list[Exchange]:
-    nowhere = cast("ExchangeSink", None)  # nothing is sent
-    return [Exchange(Request(id, "tools/call", None), None, 0.0, nowhere) for id in range(count)]
-
-
-def open_queue() -> SendQueue:
-    return SendQueue(1_000_000_000, lambda: None)
-
-
-def said(exchange: Exchange, number: int) -> QueuedMessage:
-    return QueuedMessage(Outgoing(b"%d" % number), exchange=exchange)
-
-
-def answered(exchange: Exchange, number: int) -> QueuedMessage:
-    return QueuedMessage(Outgoing(b"%d" % number, answers=(exchange.request.id,)), exchange=exchange)
 
 
 def withdraw_one_from_many(count: int) -> None:

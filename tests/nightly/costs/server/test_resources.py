@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import trio
 from costs import costs_of
 
-from trio_mcp import Client, Server, open_client
-
-
-async def read(client: Client, uri: str) -> list[dict[str, Any]]:
-    result = await client.request("resources/read", {"uri": uri})
-    contents: list[dict[str, Any]] = result["contents"]
-    return contents
-
-
-async def listed(client: Client) -> list[str]:
-    return [resource["uri"] for resource in (await client.request("resources/list"))["resources"]]
-
-
-def many(ids: Sequence[str]) -> str:
-    return ids[0]
-
+from trio_mcp import Server, open_client
 
 # What lists cost.
 

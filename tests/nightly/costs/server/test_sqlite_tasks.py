@@ -6,24 +6,18 @@ import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 import trio.testing
 from inside_base import SERVER_BUSY
+from shared.server_sqlite_tasks import rows
 from stored_tasks import task
 
 from trio_mcp import (
     RequestError,
 )
 from trio_mcp import open_sqlite_task_store as open_store
-
-
-def rows(path: Path, query: str = "SELECT id FROM tasks ORDER BY id") -> list[Any]:
-    with closing(sqlite3.connect(path)) as database:
-        return [row[0] if len(row) == 1 else row for row in database.execute(query).fetchall()]
-
 
 # Files that cannot be used.
 

@@ -7,59 +7,16 @@ import os
 import tracemalloc
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 from inside_endpoint import StreamSocket
 from line_sockets import KINDS, Kind, connect, serving_at
+from shared.sockets_socket_limits import MIB, kept, make_server, none_kept
 
-from trio_mcp import Context, Limits, Server
+from trio_mcp import Limits
 
 pytestmark = pytest.mark.timeout(60)
-
-
-def make_server(limits: Limits | None = None) -> Server[Any]:
-    server: Server[Any] = Server("limited", limits=limits)
-
-    @server.tool
-    async def echo(text: str) -> str:
-        await trio.lowlevel.checkpoint()
-        return text
-
-    @server.tool
-    async def sleep(seconds: float) -> str:
-        await trio.sleep(seconds)
-        return "slept"
-
-    @server.tool
-    async def blob(size: int) -> str:
-        await trio.lowlevel.checkpoint()
-        return "x" * size
-
-    @server.tool
-    async def chatter(ctx: Context[Any]) -> str:
-        while True:
-            await ctx.info("x" * 1000)
-
-    return server
-
-
-def kept(server: Server[Any]) -> int:
-    """Return how many bytes are lent."""
-    return sum(pools["bytes"].lent for pools in server.statistics())
-
-
-async def none_kept(server: Server[Any]) -> bool:
-    """Wait until nothing is lent: a connection that is cut ends a moment later."""
-    while kept(server):
-        await trio.sleep(0.01)
-    return True
-
-
-# Memory.
-
-MIB = 1 << 20
 
 
 @KINDS
