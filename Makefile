@@ -49,7 +49,7 @@ nightly: .venv/dev .venv/docs interop debian  ## run everything else there is; a
 
 # Where coverage is measured, tests take three times as long.
 coverage: .venv/dev
-	$(MAKE) --no-print-directory test COVER="--cov --cov-report= --hypothesis-profile=fresh"
+	$(MAKE) --no-print-directory test COVER="--cov --cov-report= --cov-fail-under=0 --hypothesis-profile=fresh"
 	$(MAKE) --no-print-directory wires COVER="--cov --cov-append --cov-report=term:skip-covered --hypothesis-profile=fresh"
 
 more: .venv/dev interop debian
