@@ -46,7 +46,7 @@ from .._core._http1 import (
     version_of,
 )
 from .._core._http_rules import EVENT_STREAM, JSON, media_type_of
-from .._core._reconnect import MAX_RETRY, Reconnect, RestartPolicy
+from .._core._reconnect import MAX_RETRY, Reconnect, RestartPolicy, may_pass
 from .._errors import TRANSPORT_FAILED, ConnectionLost, McpError, RemoteProtocolError, RequestError
 from .._http._asgi import AsgiApplication, AsgiClient
 from .._http._auth import ELSEWHERE, Auth, check_auth, error_for, error_without_secrets, type_sent
@@ -760,7 +760,7 @@ class RemoteEndpoint:
                             await response.read_excerpt(ERROR_BYTES)
                             return
                         problem = str(await error_of(response))
-                        may_help = may_help and (response.status == 429 or response.status >= 500)
+                        may_help = may_help and may_pass(response.status)
                 except ConnectionLost as error:
                     problem = str(error)
                 except McpError as error:
