@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -117,7 +118,14 @@ def by_tests(environment: dict[str, str], tests: Sequence[str]) -> str | None:
     if not tests:
         return None
     options = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--timeout=60", "--no-header")
-    status, output = run(environment, "-m", "pytest", *options, *tests)
+    # What pytest puts before everything else is this directory, with the package as it is.
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"][
+        "pythonpath"
+    ]
+    copy = environment["PYTHONPATH"].partition(os.pathsep)[0]
+    status, output = run(
+        environment, "-m", "pytest", "-o", f"pythonpath={shlex.join([copy, *folders])}", *options, *tests
+    )
     if status == 0:
         return None
     if status not in (None, 1):
