@@ -345,7 +345,7 @@ class _Listener:
                 or (has_channel_ended and not self._makes_agreements)
             ):
                 raise failure
-            if self._acknowledged_at is not None and not self._was_held:
+            if not self._was_held and self._is_held():
                 self._was_held, self._backoff = True, Backoff(_AGAIN)
             is_first = self._interruption is None
             self._interruption = str(failure)
@@ -371,6 +371,10 @@ class _Listener:
             _log.warning("listening was interrupted and goes on: %s", self._interruption)
         else:
             _log.debug("another listener was interrupted and goes on: %s", self._interruption)
+
+    def _is_held(self) -> bool:
+        """Whether the subscription was acknowledged."""
+        return self._acknowledged_at is not None
 
     def _lasted(self) -> float:
         """Return how many seconds the subscription has held; 0 if it was never acknowledged."""

@@ -169,12 +169,15 @@ class Subscriptions:
     def notify_callbacks(self, changes: Iterable[Change], id: RequestId | None) -> None:
         """Notify callbacks of changes that may have been missed, in line with the server's notifications.
 
+        Cached results whose changes these are are dropped.
+
         Args:
             changes: The changes.
             id: The subscription of the callbacks, in the modern era.
         """
         self._for_callbacks = id
         for change in changes:
+            self._forget(change)
             self._notify_callback(change)
 
     def _notify_callback(self, change: Change) -> None:
