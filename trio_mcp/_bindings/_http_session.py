@@ -223,12 +223,12 @@ class HttpSession:
             if not was_open and isinstance(failure, HttpStatusError) and failure.status in _NO_STREAM:
                 _log.debug("the server has no stream for its own messages: %s", failure)
                 return None
-            is_known = is_known and not stream.is_open  # one refusal is enough to be read about each interruption
-            if failure is not None and not is_known:
-                is_known = not stream.is_open
-                log = _log.warning if is_known else _log.info
-                where = self._endpoint.target.shown
-                log("the stream for messages of %s is opened again later: %s", where, failure)
+            where = self._endpoint.target.shown
+            if failure is not None and stream.is_open:
+                _log.info("the stream for messages of %s broke off, and is opened again: %s", where, failure)
+            elif failure is not None and not is_known:
+                _log.warning("the stream for messages of %s is not open, and is tried again: %s", where, failure)
+            is_known = not stream.is_open  # one warning for each interruption
             if isinstance(failure, AuthorizationFailed) and not failure.may_pass:
                 await self._served.park()  # nobody is asked to log in again by what runs in the background
             await trio.sleep(stream.next_delay(failed=failure is not None))

@@ -44,7 +44,6 @@ from .._limits import (
     MIB,
     _positive,
     _size,
-    check_kind,
     check_number,
     check_seconds,
     check_whole,
@@ -688,9 +687,10 @@ def _path(default: str) -> str:
 
 
 def _several(names: Iterable[str]) -> frozenset[str]:
-    if isinstance(names, str):
-        raise TypeError(f"hosts, origins and proxies must be an iterable of strings, not the string {names!r}")
-    check_kind("allowed_hosts, allowed_origins and trusted_proxies", names, Iterable)
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(
+            f"allowed_hosts, allowed_origins, trusted_proxies must be an iterable of strings, not {names!r:.60}"
+        )
     return frozenset(names)
 
 

@@ -238,7 +238,7 @@ async def _refused_once(status: int, session: str | None, warnings: Callable[[],
     assert times[2] - times[1] < 3
     assert heard == [times[2], times[2] + 60]
     (warning,) = warnings()
-    assert "is opened again later" in warning
+    assert "is not open, and is tried again" in warning
 
 
 @pytest.mark.parametrize("session", [SESSION, None])

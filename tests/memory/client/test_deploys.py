@@ -31,7 +31,7 @@ ERAS = pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 
 def make_server(tool: str, **options: Any) -> Server[Any]:
     server = Server("deployed", cache=CacheHint(ttl=3600), **options)
-    server.tool(lambda: "done", name=tool)
+    server.tool(name=tool)(lambda: "done")
     return server
 
 
@@ -110,7 +110,7 @@ async def test_callbacks_are_called_and_nothing_old_is_served(
         assert heard
         assert names([tool async for tool in client.list_tools()]) == ["new"]
         before = len(heard)
-        app.server.tool(lambda: "done", name="newer")
+        app.server.tool(name="newer")(lambda: "done")
         await trio.sleep(1)
         assert len(heard) == before + 1
 
@@ -136,7 +136,7 @@ async def test_listeners_go_on(revision: str, autojump_clock: trio.testing.MockC
                 pass
         assert names([tool async for tool in client.list_tools()]) == ["new"]
         await trio.sleep(60)
-        app.server.tool(lambda: "done", name="newer")
+        app.server.tool(name="newer")(lambda: "done")
         with trio.fail_after(1):
             assert await anext(events) == ToolsListChanged()
             assert (await anext(all_events)).change == ToolsListChanged()
@@ -163,6 +163,6 @@ async def test_clients_of_a_proxy_hear_of_it(
         assert heard
         assert names([tool async for tool in client.list_tools()]) == ["new"]
         before = len(heard)
-        app.server.tool(lambda: "done", name="newer")
+        app.server.tool(name="newer")(lambda: "done")
         await trio.sleep(1)
         assert len(heard) == before + 1
