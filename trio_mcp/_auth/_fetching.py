@@ -27,6 +27,7 @@ from .._http._auth import ProtectedServer
 from .._http._client import open_http_client, send_following
 from .._http._messages import HttpRequest, HttpTransport
 from .._http._target import HttpTarget, parse_target, shown_url
+from .._oauth._clients import refusal_in
 from .._oauth._metadata import (
     MAX_DOCUMENT_BYTES,
     AuthorizationServerMetadata,
@@ -234,7 +235,7 @@ class Fetcher:
                         )
                     body = await response.read(MAX_DOCUMENT_BYTES, "MAX_DOCUMENT_BYTES")
                     status, document = response.status, _decoded(body)
-                    if not 200 <= status < 300:
+                    if refusal_in(status, document) is not None:
                         document = _without_secrets(document, secrets)
                     nonce = response.headers.get("dpop-nonce")
                     return Posted(status=status, document=document, nonce=nonce, secrets=secrets)

@@ -476,7 +476,7 @@ class TokenFlow:
             finally:
                 self._unbroken = None
         if scope.cancelled_caught:
-            raise AuthorizationFailed(f"the token was not renewed within {UNBROKEN_SECONDS:g} s")
+            raise AuthorizationFailed(f"the token was not renewed within {UNBROKEN_SECONDS:g} s", may_pass=True)
 
     def leave(self) -> None:
         """The connection is being left."""

@@ -20,6 +20,7 @@ import attrs
 import trio
 
 from .._codec._json import is_object
+from .._core._reconnect import may_pass
 from .._errors import AuthorizationFailed, ClientUnknown
 from .._http._auth import ProtectedServer
 from .._http._target import HttpSettings, parse_target
@@ -234,25 +235,26 @@ class OAuth(KnownClient):
             "refresh_token": previous.refresh_token,
             "scope": scope_text(previous.granted),
         }
-        try:
-            with flow.unbroken():
-                token = await flow.request_token(
-                    client, grant, scopes=previous.requested, refresh_token=previous.refresh_token
-                )
+        with flow.unbroken():
+            posted = await flow.post_for_token(client, grant)
+            try:
+                token = flow.read_token(posted, client, previous.requested, previous.refresh_token)
+            except AuthorizationFailed as error:
+                if error.may_pass:
+                    raise  # the refresh token may still be good
+                refusal = error
+            else:
                 if token.granted == token.requested and previous.granted is not None:
                     token = attrs.evolve(token, granted=previous.granted)
                 token = attrs.evolve(token, registration=previous.registration)
                 await flow.keep_token(token)
-        except AuthorizationFailed as error:
-            if error.error is None:
-                raise  # it was not refused: the refresh token may still be good
-            _log.info("%s does not refresh the token: %s", server.name, error)
-            await flow.forget(flow.token_key)
-            if error.error in REGISTER_AGAIN:
-                await flow.forget(self._registered(server))
-            return None
-        flow.was_refreshed = True
-        return token
+                flow.was_refreshed = True
+                return token
+        _log.info("%s does not refresh the token: %s", server.name, refusal)
+        await flow.forget(flow.token_key)
+        if refusal.error in REGISTER_AGAIN:
+            await flow.forget(self._registered(server))
+        return None
 
     # Who we are.
 
@@ -402,7 +404,7 @@ class OAuth(KnownClient):
                     interval *= 2
                     continue
                 said = answer.document.get("error") if is_object(answer.document) else None
-                if answer.status >= 500:
+                if may_pass(answer.status) and said != "slow_down":
                     interval *= 2
                 elif said == "slow_down":
                     interval += SLOWER_SECONDS

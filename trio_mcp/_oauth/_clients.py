@@ -15,6 +15,7 @@ from urllib.parse import quote_plus, urlsplit
 import attrs
 
 from .._codec._json import is_array, is_object
+from .._core._reconnect import may_pass
 from .._errors import AuthorizationFailed, ClientUnknown
 from .._printable import printable, shown, without_secrets
 from ._metadata import AuthorizationServerMetadata, is_loopback
@@ -322,6 +323,35 @@ def registration_body(
     return body
 
 
+REFUSALS: Final = frozenset(
+    (
+        *("invalid_grant", "invalid_client", "invalid_request", "invalid_scope", "invalid_target"),
+        *("unauthorized_client", "unsupported_grant_type", "access_denied", "expired_token"),
+        *("use_dpop_nonce", "invalid_dpop_proof", "invalid_redirect_uri", "invalid_client_metadata"),
+    )
+)
+"""What OAuth calls errors that the same request meets again, whatever the status they come with."""
+
+
+def refusal_in(status: int, document: object) -> tuple[list[str], str | None, bool] | None:
+    """Return what an authorization server has said instead of what it was asked for; `None` if it did not refuse.
+
+    Servers refuse in many ways: 401 with a text, 422 with a ``message``, or 200 with an ``error``.
+
+    Returns:
+        Its words; the code of its error, if it has one; and whether the same may succeed later.
+    """
+    members = document if is_object(document) else {}
+    error = members.get("error")
+    code = error if isinstance(error, str) and error else None
+    if 200 <= status < 300 and (code is None or "access_token" in members):
+        return None
+    described = members.get("error_description", members.get("message"))
+    words = [printable(each, 300) for each in (code, described) if isinstance(each, str)]
+    passes = code == "temporarily_unavailable" or (may_pass(status) and code not in REFUSALS)
+    return words, None if passes else code, passes
+
+
 def read_registration(
     status: int, document: object, server: AuthorizationServerMetadata, redirect_uri: str
 ) -> OAuthClient:
@@ -332,14 +362,16 @@ def read_registration(
         AuthorizationFailed: The answer is not valid.
     """
     members = document if is_object(document) else {}
-    if not 200 <= status < 300:
-        error = members.get("error")
-        description = members.get("error_description")
-        why = ": ".join(printable(each, 300) for each in (error, description) if isinstance(each, str))
+    if (refusal := refusal_in(status, document)) is not None:
+        words, code, passes = refusal
+        why = ", ".join([f"HTTP status {status}", *([": ".join(words)] if words else [])])
+        if passes:
+            what = f"{server.name} could not answer the registration of this client ({why})"
+            raise AuthorizationFailed(what, issuer=server.issuer, may_pass=True)
         raise ClientUnknown(
-            f"{server.name} refused to register this client (HTTP status {status}{f', {why}' if why else ''}); "
+            f"{server.name} refused to register this client ({why}); "
             "register one by hand, and give client_id (and client_secret) and issuer",
-            error=error if isinstance(error, str) else None,
+            error=code,
             issuer=server.issuer,
         )
     client_id, secret = members.get("client_id"), members.get("client_secret")

@@ -250,8 +250,8 @@ def read_device_code(status: int, document: object, server: AuthorizationServerM
     Raises:
         AuthorizationFailed: There is none.
     """
-    if not 200 <= status < 300:
-        raise error_of_answer(status, document, server.name, server.issuer)
+    if (refusal := error_of_answer(status, document, server.name, server.issuer)) is not None:
+        raise refusal
     said = document if is_object(document) else {}
     texts: list[Any] = [said.get(name) for name in ("device_code", "user_code", "verification_uri")]
     complete, expires_in, interval = (

@@ -20,7 +20,7 @@ import attrs
 from .._codec._json import is_object
 from .._errors import AuthorizationFailed
 from .._printable import printable, without_secrets
-from ._clients import ASSERTION_TYPE, OAuthClient, basic_credentials, client_assertion, is_time
+from ._clients import ASSERTION_TYPE, OAuthClient, basic_credentials, client_assertion, is_time, refusal_in
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -196,20 +196,18 @@ class Asked:
     secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
 
 
-def error_of_answer(status: int, document: object, name: str, issuer: str) -> AuthorizationFailed:
-    """Return the error for a refusal of a token endpoint (RFC 6749, section 5.2)."""
-    members = document if is_object(document) else {}
-    error, description = members.get("error"), members.get("error_description")
-    given = [printable(each, 300) for each in (error, description) if isinstance(each, str)]
-    if status == 429 or not 400 <= status < 500:
-        # No refusal, whatever it says: the same request may succeed later.
-        why = ": ".join([f"HTTP status {status}", *given])
-        return AuthorizationFailed(f"{name} could not answer the request for a token ({why})", issuer=issuer)
-    return AuthorizationFailed(
-        f"{name} refused a token ({': '.join(given) or f'HTTP status {status}'})",
-        error=error if isinstance(error, str) else None,
-        issuer=issuer,
-    )
+def error_of_answer(status: int, document: object, name: str, issuer: str) -> AuthorizationFailed | None:
+    """Return the error for a refusal of a token endpoint (RFC 6749, section 5.2), if the answer is one."""
+    refusal = refusal_in(status, document)
+    if refusal is None:
+        return None
+    words, code, passes = refusal
+    if passes:
+        why = ": ".join([f"HTTP status {status}", *words])
+        what = f"{name} could not answer the request for a token ({why})"
+        return AuthorizationFailed(what, issuer=issuer, may_pass=True)
+    what = f"{name} refused a token ({': '.join(words) or f'HTTP status {status}'})"
+    return AuthorizationFailed(what, error=code, issuer=issuer)
 
 
 def read_token(status: int, document: object, asked: Asked, *, now: float, bound: bool) -> TokenSet:
@@ -226,8 +224,8 @@ def read_token(status: int, document: object, asked: Asked, *, now: float, bound
         AuthorizationFailed: It is a refusal, or not valid. Nothing of it is shown but ``error`` and its
             description.
     """
-    if not 200 <= status < 300:
-        raise error_of_answer(status, document, asked.name, asked.issuer)
+    if (refusal := error_of_answer(status, document, asked.name, asked.issuer)) is not None:
+        raise refusal
     if not is_object(document):
         raise AuthorizationFailed(
             f"{asked.name} answered the request for a token with something that is not JSON"
@@ -289,8 +287,8 @@ def read_exchanged(status: int, document: object, name: str, issuer: str) -> str
     Raises:
         AuthorizationFailed: It has not.
     """
-    if not 200 <= status < 300:
-        raise error_of_answer(status, document, name, issuer)
+    if (refusal := error_of_answer(status, document, name, issuer)) is not None:
+        raise refusal
     members = document if is_object(document) else {}
     token = members.get("access_token")
     if members.get("issued_token_type") != ID_JAG or not isinstance(token, str) or len(token) > MAX_TOKEN:

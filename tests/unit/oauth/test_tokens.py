@@ -235,14 +235,39 @@ def test_a_refusal_says_why() -> None:
         read_token(404, None, ASKED, now=0, bound=False)
 
 
-@pytest.mark.parametrize("status", [302, 429, 500, 503])
-@pytest.mark.parametrize("document", [None, {"error": "invalid_grant", "error_description": "busy"}])
-def test_what_may_be_answered_later_is_no_refusal(status: int, document: object) -> None:
+def test_what_may_be_answered_later_is_no_refusal(subtests: pytest.Subtests) -> None:
     """A refresh token is not given up for it."""
-    with pytest.raises(AuthorizationFailed, match=f"could not answer .*HTTP status {status}") as failed:
-        read_token(status, document, ASKED, now=0, bound=False)
-    assert failed.value.error is None
-    assert ("busy" in str(failed.value)) is (document is not None)
+    busy = [None, {"error": "temporarily_unavailable"}, {"error": "too_many_requests", "message": "busy"}]
+    for status in (408, 429, 500, 503):
+        for document in busy:
+            with (
+                subtests.test(status=status, document=document),
+                pytest.raises(AuthorizationFailed, match=f"could not answer .*HTTP status {status}") as failed,
+            ):
+                read_token(status, document, ASKED, now=0, bound=False)
+            assert (failed.value.error, failed.value.may_pass) == (None, True)
+
+
+REFUSED: list[tuple[int, object, str | None, str]] = [
+    (400, {"error": "invalid_grant", "error_description": "too old"}, "invalid_grant", "invalid_grant: too old"),
+    (500, {"error": "invalid_grant"}, "invalid_grant", "invalid_grant"),
+    (200, {"error": "bad_refresh_token", "error_description": "expired"}, "bad_refresh_token", "expired"),
+    (401, None, None, "HTTP status 401"),
+    (404, "not found", None, "HTTP status 404"),
+    (422, {"message": "the refresh token is unknown"}, None, "the refresh token is unknown"),
+    (302, None, None, "HTTP status 302"),
+]
+
+
+def test_servers_refuse_in_many_ways(subtests: pytest.Subtests) -> None:
+    """What is no trouble of the moment is a refusal, in whatever words, and an error counts with every status."""
+    for status, document, error, says in REFUSED:
+        with (
+            subtests.test(status=status, document=document),
+            pytest.raises(AuthorizationFailed, match=f"refused a token .*{says}") as failed,
+        ):
+            read_token(status, document, ASKED, now=0, bound=False)
+        assert (failed.value.error, failed.value.may_pass) == (error, False)
 
 
 def test_only_an_assertion_for_another_server_is_one() -> None:
