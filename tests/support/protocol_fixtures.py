@@ -59,7 +59,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture
 def meeting(request: pytest.FixtureRequest, hosts: Hosts, revision: Revision, binding: str) -> Iterator[Meeting]:
     """A client and a server that talk."""
-    meeting = hosts.meeting(revision, binding)
+    meeting = hosts.meeting(Revision(revision), binding)  # a test may say it by its name
     yield meeting
     if request.node.stash.get(_FAILED, False):
         hosts.end(meeting)
