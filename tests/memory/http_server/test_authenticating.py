@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from http_raw import call_tool, open_raw
+from http_server_fixtures import EVERY_HOST
 from raw import initialize
 
 from trio_mcp import Context, HttpCall, HttpRefused, HttpServerSettings, Server
@@ -100,6 +101,7 @@ class Own(BaseException):
     ],
     ids=lambda error: type(error).__name__,
 )
+@EVERY_HOST
 async def test_what_the_hook_raises_costs_its_request_alone(error: BaseException) -> None:
     """As for handlers: only `KeyboardInterrupt` ends the program, and nothing inside is told to a client."""
 
@@ -117,6 +119,7 @@ async def test_what_the_hook_raises_costs_its_request_alone(error: BaseException
     assert served == ["ann"]
 
 
+@EVERY_HOST
 async def test_a_stray_cancellation_of_the_hook_is_its_own_failure() -> None:
     """Of a scope that was left before: nobody has cancelled the request."""
 
@@ -149,6 +152,7 @@ async def test_a_refusal_out_of_a_nursery_is_one() -> None:
 
 
 @pytest.mark.parametrize("what", ["scope", "cancelled scope", "nursery"])
+@EVERY_HOST
 async def test_what_the_hook_leaves_open_costs_its_request_alone(what: str) -> None:
     """A scope that it has left on the stack would cancel whatever this task does next, here: answering."""
     task_ended = trio.Event()
@@ -199,6 +203,7 @@ async def test_a_hook_that_never_returns_is_given_up(autojump_clock: object) -> 
         assert ended == [pytest.approx(began + 7)]
 
 
+@EVERY_HOST
 async def test_no_principal_is_looked_up_for_a_client_that_has_gone(autojump_clock: object) -> None:
     """Its place is free again at once."""
     begun, ended = trio.Event(), trio.Event()
@@ -218,6 +223,7 @@ async def test_no_principal_is_looked_up_for_a_client_that_has_gone(autojump_clo
             await ended.wait()
 
 
+@EVERY_HOST
 async def test_fields_that_the_hook_adds_to_the_answer_do_not_tear_it() -> None:
     """`HttpCall.answer_headers` is what it may write to: text is taken, and what cannot be sent is its failure."""
     fields: list[Any] = [[("x-who", "ann")], [(b"x-who", b"ann\r\nx: y")], [("x-who", "\N{SNOWMAN}")], ["x"]]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from http_raw import call_tool, open_raw
+from http_server_fixtures import EVERY_HOST
 from inside_protection import (
     DpopKey,
     Overdrawn,
@@ -92,6 +93,7 @@ async def test_a_bound_token_is_no_bearer_token() -> None:
             assert refused.headers["www-authenticate"].startswith("DPoP" if dpop == "required" else "Bearer")
 
 
+@EVERY_HOST
 @pytest.mark.usefixtures("under")
 async def test_a_proof_needs_the_nonce_of_the_server() -> None:
     """Section 9: it shows that the proof is new. Each answer brings the current one."""

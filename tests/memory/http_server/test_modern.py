@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 from http_raw import MODERN, Events, call_tool, modern, open_raw
+from http_server_fixtures import EVERY_HOST
 from raw import META
 
 from trio_mcp import Context, Field, HttpServerSettings, Limits, RequestError, Server
@@ -75,6 +76,7 @@ def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
 
 
 @pytest.mark.spec("basic/transports/streamable-http", "Receiving Messages", revisions="2026-07-28")
+@EVERY_HOST
 async def test_an_answer_is_json_and_a_stream_only_after_something_else() -> None:
     """basic/transports/streamable-http, "Sending Messages" 6 and "Receiving Messages"."""
     async with open_raw(make_server()) as raw:
@@ -207,6 +209,7 @@ async def test_a_missing_capability_is_400(autojump_clock: object) -> None:
     assert answer.error["data"]["requiredCapabilities"] == {"sampling": {}}
 
 
+@EVERY_HOST
 async def test_notifications_are_accepted_and_handled() -> None:
     """basic/transports/streamable-http, "Sending Messages" 5: 202 without a body, and no header is demanded."""
     server = make_server()
@@ -229,6 +232,7 @@ async def test_notifications_are_accepted_and_handled() -> None:
 
 @pytest.mark.spec("basic/transports/streamable-http", "Cancellation", revisions="2026-07-28")
 @pytest.mark.parametrize("streams", [True, False])
+@EVERY_HOST
 async def test_a_client_that_goes_cancels_its_handler(*, streams: bool) -> None:
     """basic/transports/streamable-http, "Cancellation"; in the JSON form as well."""
     log: list[str] = []
@@ -263,6 +267,7 @@ async def test_the_granted_time_ends_a_handler(autojump_clock: object) -> None:
     assert log == ["hang began", "hang ended"]
 
 
+@EVERY_HOST
 async def test_a_long_wait_becomes_a_stream_that_shows_life(autojump_clock: object) -> None:
     """Proxies and clients give up on what is silent ("Receiving Messages", the note on keep-alive)."""
     async with (
@@ -296,6 +301,7 @@ async def test_a_parked_handler_is_woken_by_another_request(autojump_clock: obje
     assert result["content"][0]["text"] == "sure: True"
 
 
+@EVERY_HOST
 async def test_subscriptions_are_streams_that_end_in_good_order(autojump_clock: object) -> None:
     """basic/patterns/subscriptions: acknowledged first, tagged, alive, and closed with a result on shutdown."""
     server = make_server()
@@ -369,6 +375,7 @@ async def test_a_rate_is_kept(autojump_clock: object) -> None:
         assert (await raw.send(call_tool("add", a=1, b=1))).status == 200
 
 
+@EVERY_HOST
 async def test_draining_answers_what_came_and_refuses_the_rest(autojump_clock: object) -> None:
     """The promise of every shutdown: within `drain_timeout` it is answered, then with an error, and then it ends."""
     log: list[str] = []

@@ -21,6 +21,7 @@ import trio
 import trio.testing
 from authorization_pages import shows
 from http_raw import Events, Raw, call_tool, modern, open_raw
+from http_server_fixtures import EVERY_HOST
 from inside_protection import guard_module
 from living import objects_of_ours
 from raw import initialize
@@ -103,6 +104,7 @@ def challenge_of(headers: dict[str, str]) -> dict[str, str]:
 @shows("Protected Resource Metadata Discovery Requirements")
 @shows("Authorization Server Discovery")
 @shows("Error Handling")
+@EVERY_HOST
 async def test_without_a_token_clients_are_shown_the_way() -> None:
     """RFC 9728, section 5.1, before anything of the body is read; and every page may read the metadata."""
     async with open_raw(make_server(), auth=protection(scopes={"mcp"}, name="Orders")) as raw:
@@ -570,6 +572,7 @@ async def test_nobody_is_notified_of_what_they_may_not_read() -> None:
         assert (await raw.send(message, {**bearer(), **session})).status == 403
 
 
+@EVERY_HOST
 async def test_a_challenge_holds_nothing_but_itself(caplog: pytest.LogCaptureFixture) -> None:
     """Whatever a request, a token or the names of scopes contain: one field, one line."""
     server: Server[Any] = Server("x")
@@ -607,6 +610,7 @@ async def test_another_token_of_the_same_person_finds_its_session() -> None:
 
 @shows("Token Theft")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
+@EVERY_HOST
 async def test_a_stream_ends_when_its_token_expires(era: str, autojump_clock: trio.testing.MockClock) -> None:
     """A long one must not outlive the right to read it; requests that are under way are finished."""
     settings = HttpServerSettings(keep_alive_interval=1_000)

@@ -14,6 +14,7 @@ import trio
 import trio.testing
 from http_hosted import Hosted
 from http_raw import Answer, Events, Raw, call_tool, open_raw
+from http_server_fixtures import EVERY_HOST
 from inside_endpoint import _host
 from inside_http import parse_target
 from living import objects_of_ours
@@ -207,6 +208,7 @@ async def test_an_id_that_is_in_use_is_refused_where_it_was_asked(autojump_clock
     assert answers[0].message["result"]["content"][0]["text"] == "done"
 
 
+@EVERY_HOST
 async def test_a_handler_asks_on_the_stream_of_its_request(autojump_clock: object) -> None:
     """The answer comes in a POST of its own, and is accepted with 202."""
     async with open_raw(make_server()) as raw:
@@ -343,6 +345,7 @@ async def test_cancellations_reach_a_session_in_which_too_much_waits(autojump_cl
         assert all("max_waiting_bytes" in problem for problem in refused)
 
 
+@EVERY_HOST
 async def test_a_post_whose_client_leaves_before_it_is_taken_is_not_served(autojump_clock: object) -> None:
     """max_waiting_bytes: while reading pauses, nobody but its client can say that it is not needed any more."""
     limits = Limits(max_inbound_requests=1, max_waiting_bytes=1_000)
@@ -424,6 +427,7 @@ async def test_a_cancellation_whose_client_leaves_before_it_is_taken_is_heard(
         assert (await session.send(call("add", 11, a=1, b=1))).status == 200
 
 
+@EVERY_HOST
 async def test_what_belongs_to_nothing_goes_to_the_get(autojump_clock: object) -> None:
     """ "Listening for Messages from the Server"; what was said before the stream opened is not lost."""
     server = make_server()
@@ -447,6 +451,7 @@ async def test_what_belongs_to_nothing_goes_to_the_get(autojump_clock: object) -
             assert events.comments >= 1
 
 
+@EVERY_HOST
 async def test_the_newest_get_has_the_stream(autojump_clock: object) -> None:
     """A client whose connection died comes back before we know; each message goes to one of them."""
     server = make_server()
@@ -480,6 +485,7 @@ async def test_a_cancelled_request_is_answered_by_http_alone(autojump_clock: obj
         assert (await session.send(call("add", 9, a=1, b=1))).status == 200
 
 
+@EVERY_HOST
 async def test_a_handler_is_cancelled_before_anything_is_said_of_it(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -540,6 +546,7 @@ async def test_a_cancellation_may_overtake_a_part_of_a_batch() -> None:
         assert [one["id"] for one in json.loads(answer.body)] == [1]
 
 
+@EVERY_HOST
 async def test_a_disconnect_cancels_nothing(autojump_clock: object) -> None:
     """ "Disconnection SHOULD NOT be interpreted as the client cancelling its request"."""
     log: list[str] = []
@@ -727,6 +734,7 @@ async def test_every_event_arrives_once_and_in_order(store: Any, pause: float, a
             assert await Events(response).next() is None
 
 
+@EVERY_HOST
 async def test_what_a_stuck_connection_takes_after_all_changes_nothing_for_the_one_after_it(
     autojump_clock: object,
 ) -> None:
@@ -759,6 +767,7 @@ async def test_what_a_stuck_connection_takes_after_all_changes_nothing_for_the_o
                 assert "result" in await new.message()
 
 
+@EVERY_HOST
 async def test_a_handler_lets_its_connection_go(autojump_clock: object) -> None:
     """SEP-1699: priming event with `retry`, the connection closes, and the answer is fetched later."""
     async with open_raw(make_server()) as raw:
@@ -806,6 +815,7 @@ async def test_an_event_id_that_was_never_given_is_refused(id: str) -> None:
         assert "Last-Event-ID" in answer.error["message"]
 
 
+@EVERY_HOST
 async def test_a_slow_reader_holds_up_only_its_own_handler(autojump_clock: object) -> None:
     """ "A client that stops reading": its handler waits for it, its other calls and other sessions do not."""
     server = make_server(limits=Limits(max_outbox_bytes=10_000))
@@ -855,6 +865,7 @@ async def test_stateless_requests_stand_alone(revision: str | None, autojump_clo
             assert refused.status == 405
 
 
+@EVERY_HOST
 async def test_a_stateless_client_that_goes_cancels_its_handler(autojump_clock: object) -> None:
     """Nobody could ever fetch the answer."""
     log: list[str] = []
@@ -886,6 +897,7 @@ async def test_a_stateless_notification_that_was_accepted_is_handled(
             await handled.wait()
 
 
+@EVERY_HOST
 async def test_a_stateless_call_is_answered_when_serving_ends(autojump_clock: object) -> None:
     """Within `drain_timeout`, and then with an error."""
     answers: list[Answer] = []
@@ -988,6 +1000,7 @@ async def test_a_question_that_gives_way_to_unread_messages_fails(autojump_clock
             assert trio.current_time() == began
 
 
+@EVERY_HOST
 async def test_a_handler_whose_client_has_gone_gets_an_error_when_it_asks(autojump_clock: object) -> None:
     """Its POST was torn before it was answered by a stream, so its client cannot come back to where it is asked."""
     server, outcomes = make_server(), list[str]()
@@ -1028,6 +1041,7 @@ async def test_what_is_dropped_is_counted(autojump_clock: object) -> None:
 
 
 @pytest.mark.spec("basic/transports", "HTTP with SSE", revisions="2024-11-05")
+@EVERY_HOST
 async def test_the_transport_of_2024(autojump_clock: object) -> None:
     """2024-11-05, basic/transports, "HTTP with SSE": a stream that names its endpoint, and POSTs that get 202."""
     log: list[str] = []

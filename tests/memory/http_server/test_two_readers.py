@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from http_raw import call_tool, open_raw
+from http_server_fixtures import EVERY_HOST
 
 from trio_mcp import Server
 
@@ -31,6 +32,7 @@ def make_server() -> Server[Any]:
         ({"Authorization": "Bearer a"}, 200),
     ],
 )
+@EVERY_HOST
 async def test_what_readers_on_the_way_may_see_otherwise_is_refused(
     fields: dict[str, str | None], status: int
 ) -> None:
