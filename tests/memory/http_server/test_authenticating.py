@@ -70,9 +70,19 @@ def test_anonymous_clients_are_not_let_in_by_a_word() -> None:
         HttpServerSettings(allow_anonymous=word)
 
 
-@pytest.mark.parametrize("said", [True, False, 0, 7, b"ann", ["ann"], object()])
-async def test_a_principal_that_is_no_name_is_refused(said: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_principal_that_is_no_name_is_refused(
+    caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
+) -> None:
     """`return token == secret` is a mistake, which the log explains."""
+    rows: list[Any] = [True, False, 0, 7, b"ann", ["ann"], object()]
+    for said in rows:
+        with subtests.test(said=said):
+            caplog.clear()
+            await take_for_a_principal(said, caplog)
+
+
+async def take_for_a_principal(said: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Let the hook return this."""
 
     async def authenticate(call: HttpCall) -> str | None:
         return said  # type: ignore[no-any-return]
@@ -89,21 +99,24 @@ class Own(BaseException):
     """Something of somebody's own."""
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+@EVERY_HOST
+async def test_what_the_hook_raises_costs_its_request_alone(subtests: pytest.Subtests) -> None:
+    """As for handlers: only `KeyboardInterrupt` ends the program, and nothing inside is told to a client."""
+    rows: list[BaseException] = [
         SystemExit(3),
         GeneratorExit(),
         asyncio.CancelledError(),
         Own("secret"),
         RuntimeError("secret"),
         ExceptionGroup("secret", [ValueError("secret"), HttpRefused(401, "one of two")]),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-@EVERY_HOST
-async def test_what_the_hook_raises_costs_its_request_alone(error: BaseException) -> None:
-    """As for handlers: only `KeyboardInterrupt` ends the program, and nothing inside is told to a client."""
+    ]
+    for error in rows:
+        with subtests.test(error=error):
+            await raise_in_the_hook(error)
+
+
+async def raise_in_the_hook(error: BaseException) -> None:
+    """Let the hook raise this for whoever does not say a name."""
 
     async def authenticate(call: HttpCall) -> str | None:
         if call.headers.get("x-user") is None:

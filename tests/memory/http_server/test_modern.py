@@ -100,9 +100,9 @@ async def test_json_only_answers_are_never_streams() -> None:
         assert answer.message["result"]["content"][0]["text"] == "done"
 
 
-@pytest.mark.parametrize(
-    ("message", "status", "code"),
-    [
+async def test_errors_have_their_status_and_the_id(subtests: pytest.Subtests) -> None:
+    """basic/transports/streamable-http, "Protocol Version Header" and "Server Validation"."""
+    rows: list[tuple[dict[str, Any], int, int]] = [
         (modern("x/unknown"), 404, -32601),
         (modern("initialize"), 404, -32601),
         (modern("ping"), 404, -32601),
@@ -114,39 +114,44 @@ async def test_json_only_answers_are_never_streams() -> None:
         (modern("x/broken"), 200, -32603),
         ({"jsonrpc": "2.0", "id": 1, "method": 5}, 400, -32600),
         ({"jsonrpc": "2.0", "id": 1, "result": {}}, 400, -32600),
-    ],
-)
-async def test_errors_have_their_status_and_the_id(message: dict[str, Any], status: int, code: int) -> None:
-    """basic/transports/streamable-http, "Protocol Version Header" and "Server Validation"."""
+    ]
     async with open_raw(make_server()) as raw:
-        answer = await raw.send(message, {"MCP-Protocol-Version": MODERN} if "params" not in message else None)
-    assert answer.status == status
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.error["code"] == code
-    assert "secret" not in answer.body.decode()
-    if "result" not in message:
-        assert answer.message["id"] == 1
-    if code == -32022:
-        assert answer.error["data"] == {
-            "supported": [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
-            "requested": "v999.0.0",
-        }
+        for message, status, code in rows:
+            with subtests.test(message=message, status=status, code=code):
+                answer = await raw.send(
+                    message, {"MCP-Protocol-Version": MODERN} if "params" not in message else None
+                )
+                assert answer.status == status
+                assert answer.headers["content-type"] == "application/json"
+                assert answer.error["code"] == code
+                assert "secret" not in answer.body.decode()
+                if "result" not in message:
+                    assert answer.message["id"] == 1
+                if code == -32022:
+                    assert answer.error["data"] == {
+                        "supported": [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
+                        "requested": "v999.0.0",
+                    }
 
 
 @pytest.mark.spec("basic/transports/streamable-http", "Request Metadata", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    "meta",
-    [None, {}, {VERSION: MODERN}, {"io.modelcontextprotocol/clientCapabilities": {}}],
-)
-@pytest.mark.parametrize("method", ["tools/list", "ping"])
-async def test_a_request_without_its_metadata_is_refused(meta: dict[str, Any] | None, method: str) -> None:
+async def test_a_request_without_its_metadata_is_refused(subtests: pytest.Subtests) -> None:
     """basic/index, "_meta": revision and capabilities come with every request."""
-    params = {} if meta is None else {"_meta": meta}
-    message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
-    async with open_raw(make_server()) as raw:
-        answer = await raw.send(message, {"MCP-Protocol-Version": MODERN, "Mcp-Method": method})
-    expected = (404, -32601) if method == "ping" and not meta else (400, -32602)
-    assert (answer.status, answer.error["code"], answer.message["id"]) == (*expected, 7)
+    metas: list[dict[str, Any] | None] = [
+        None,
+        {},
+        {VERSION: MODERN},
+        {"io.modelcontextprotocol/clientCapabilities": {}},
+    ]
+    for method in ("tools/list", "ping"):
+        for meta in metas:
+            with subtests.test(method=method, meta=meta):
+                params = {} if meta is None else {"_meta": meta}
+                message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+                async with open_raw(make_server()) as raw:
+                    answer = await raw.send(message, {"MCP-Protocol-Version": MODERN, "Mcp-Method": method})
+                expected = (404, -32601) if method == "ping" and not meta else (400, -32602)
+                assert (answer.status, answer.error["code"], answer.message["id"]) == (*expected, 7)
 
 
 @pytest.mark.spec("basic/transports/streamable-http", "Protocol Version Header", revisions="2026-07-28")
@@ -162,9 +167,9 @@ async def test_a_version_in_the_header_alone_decides_the_era() -> None:
 @pytest.mark.spec("basic/transports/streamable-http", "Server Validation", revisions="2026-07-28")
 @pytest.mark.spec("basic/transports/streamable-http", "Standard Request Headers", revisions="2026-07-28")
 @pytest.mark.spec("basic/transports/streamable-http", "Protocol Version Header", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    ("headers", "is_right"),
-    [
+async def test_header_fields_say_what_the_body_says(subtests: pytest.Subtests) -> None:
+    """basic/transports/streamable-http, "Request Metadata" and "Server Validation"; sessions are ignored."""
+    rows: list[tuple[dict[str, str | None], bool]] = [
         ({}, True),
         ({"Mcp-Method": None}, False),
         ({"Mcp-Method": "TOOLS/CALL"}, False),
@@ -181,17 +186,18 @@ async def test_a_version_in_the_header_alone_decides_the_era() -> None:
         ({"Mcp-Param-Region": "=?base64?SGVs!!!bG8=?="}, False),
         ({"Mcp-Param-Region": "hello"}, False),
         ({"Mcp-Session-Id": "whatever"}, True),
-    ],
-)
-async def test_header_fields_say_what_the_body_says(headers: dict[str, str | None], *, is_right: bool) -> None:
-    """basic/transports/streamable-http, "Request Metadata" and "Server Validation"; sessions are ignored."""
+    ]
     async with open_raw(make_server()) as raw:
-        answer = await raw.send(call_tool("region", region="Hello"), {"Mcp-Param-Region": "Hello", **headers})
-    if is_right:
-        assert (answer.status, answer.message["result"]["content"][0]["text"]) == (200, "Hello")
-        assert "mcp-session-id" not in answer.headers
-    else:
-        assert (answer.status, answer.error["code"], answer.message["id"]) == (400, -32020, 1)
+        for headers, is_right in rows:
+            with subtests.test(headers=headers, is_right=is_right):
+                answer = await raw.send(
+                    call_tool("region", region="Hello"), {"Mcp-Param-Region": "Hello", **headers}
+                )
+                if is_right:
+                    assert (answer.status, answer.message["result"]["content"][0]["text"]) == (200, "Hello")
+                    assert "mcp-session-id" not in answer.headers
+                else:
+                    assert (answer.status, answer.error["code"], answer.message["id"]) == (400, -32020, 1)
 
 
 async def test_a_missing_capability_is_400(autojump_clock: object) -> None:

@@ -40,11 +40,17 @@ SESSION_REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
 ARRIVAL = "_endpoint._session_channel._Arrival"
 
 
-@pytest.mark.spec("basic/transports", "Session Management")
-@pytest.mark.spec("basic/transports", "Sequence Diagram")
-@pytest.mark.parametrize("revision", SESSION_REVISIONS)
-async def test_a_session_from_its_beginning_to_its_end(revision: str) -> None:
+@pytest.mark.spec("basic/transports", "Session Management", revisions=SESSION_REVISIONS)
+@pytest.mark.spec("basic/transports", "Sequence Diagram", revisions=SESSION_REVISIONS)
+async def test_a_session_from_its_beginning_to_its_end(subtests: pytest.Subtests) -> None:
     """2025-11-25, basic/transports, "Session Management"."""
+    for revision in SESSION_REVISIONS:
+        with subtests.test(revision=revision):
+            await live_through_a_session(revision)
+
+
+async def live_through_a_session(revision: str) -> None:
+    """Begin a session, use it, end it, and try to use it further."""
     async with open_raw(make_server()) as raw:
         session = await begin(raw, revision)
         other = await begin(raw, revision)
@@ -67,27 +73,24 @@ async def test_a_session_from_its_beginning_to_its_end(revision: str) -> None:
         assert (await other.send(call("add", a=1, b=2))).status == 200
 
 
-@pytest.mark.spec("basic/transports", "Session Management")
-@pytest.mark.spec("basic/transports", "Protocol Version Header")
-@pytest.mark.parametrize("revision", SESSION_REVISIONS)
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
+@pytest.mark.spec("basic/transports", "Session Management", revisions=SESSION_REVISIONS)
+@pytest.mark.spec("basic/transports", "Protocol Version Header", revisions=SESSION_REVISIONS)
+async def test_what_belongs_to_no_session_is_refused(subtests: pytest.Subtests) -> None:
+    """ "Session Management" 2 and 3, "Protocol Version Header"."""
+    rows: list[tuple[dict[str, str | None], int]] = [
         ({"Mcp-Session-Id": None}, 400),
         ({"Mcp-Session-Id": "unknown"}, 404),
         ({"Mcp-Session-Id": ""}, 404),
         ({"MCP-Protocol-Version": "2099-01-01"}, 400),
         ({"MCP-Protocol-Version": None}, 200),
         ({"MCP-Protocol-Version": "2025-06-18"}, 200),
-    ],
-)
-async def test_what_belongs_to_no_session_is_refused(
-    headers: dict[str, str | None], status: int, revision: str
-) -> None:
-    """ "Session Management" 2 and 3, "Protocol Version Header"."""
-    async with open_raw(make_server()) as raw:
-        session = await begin(raw, revision)
-        assert (await session.send(call("add", a=1, b=2), **headers)).status == status
+    ]
+    for headers, status in rows:
+        for revision in SESSION_REVISIONS:
+            with subtests.test(headers=headers, status=status, revision=revision):
+                async with open_raw(make_server()) as raw:
+                    session = await begin(raw, revision)
+                    assert (await session.send(call("add", a=1, b=2), **headers)).status == status
 
 
 async def test_a_session_belongs_to_the_principal_that_began_it() -> None:
@@ -167,10 +170,18 @@ async def test_a_session_that_was_ended_is_gone_although_a_handler_cleans_up(aut
         await cleaned_up.wait()
 
 
-@pytest.mark.spec("basic/transports", "Multiple Connections")
-@pytest.mark.parametrize("revision", SESSION_REVISIONS)
-async def test_what_belongs_to_a_request_goes_to_its_stream(revision: str, autojump_clock: object) -> None:
+@pytest.mark.spec("basic/transports", "Multiple Connections", revisions=SESSION_REVISIONS)
+async def test_what_belongs_to_a_request_goes_to_its_stream(
+    autojump_clock: object, subtests: pytest.Subtests
+) -> None:
     """ "Sending Messages" 6 and "Multiple Connections": even with equal ids in two sessions at once."""
+    for revision in SESSION_REVISIONS:
+        with subtests.test(revision=revision):
+            await call_in_two_sessions(revision)
+
+
+async def call_in_two_sessions(revision: str) -> None:
+    """Make two calls with the same id at once, each in a session of its own."""
     async with open_raw(make_server()) as raw:
         one, two = await begin(raw, revision), await begin(raw, revision)
         answers: dict[str, Answer] = {}
@@ -798,21 +809,23 @@ async def test_releasing_does_nothing_where_the_client_cannot_reconnect() -> Non
         assert (answer.is_stream, answer.message["result"]["content"][0]["text"]) == (False, "now")
 
 
-@pytest.mark.parametrize("id", ["", "x", "1", "1-", "-1", "99-0", "1-99", "1-1-1", "0-5", "²-1", "1" * 40 + "-1"])
-async def test_an_event_id_that_was_never_given_is_refused(id: str) -> None:
+async def test_an_event_id_that_was_never_given_is_refused(subtests: pytest.Subtests) -> None:
     """It would be another client's, or none."""
-    async with open_raw(make_server()) as raw:
-        session = await begin(raw)
-        headers = {
-            **session.headers,
-            "Accept": "text/event-stream",
-            "Last-Event-ID": id.encode().decode("latin-1"),
-        }
-        if not id.isascii():
-            headers["Last-Event-ID"] = "x-1"
-        answer = await raw.send(None, headers, method="GET")
-        assert answer.status == 400
-        assert "Last-Event-ID" in answer.error["message"]
+    rows: list[str] = ["", "x", "1", "1-", "-1", "99-0", "1-99", "1-1-1", "0-5", "²-1", "1" * 40 + "-1"]
+    for id in rows:
+        with subtests.test(id=id):
+            async with open_raw(make_server()) as raw:
+                session = await begin(raw)
+                headers = {
+                    **session.headers,
+                    "Accept": "text/event-stream",
+                    "Last-Event-ID": id.encode().decode("latin-1"),
+                }
+                if not id.isascii():
+                    headers["Last-Event-ID"] = "x-1"
+                answer = await raw.send(None, headers, method="GET")
+                assert answer.status == 400
+                assert "Last-Event-ID" in answer.error["message"]
 
 
 @EVERY_HOST
@@ -846,9 +859,16 @@ async def test_a_slow_reader_holds_up_only_its_own_handler(autojump_clock: objec
 # Without sessions.
 
 
-@pytest.mark.parametrize("revision", [*SESSION_REVISIONS, None])
-async def test_stateless_requests_stand_alone(revision: str | None, autojump_clock: object) -> None:
+async def test_stateless_requests_stand_alone(autojump_clock: object, subtests: pytest.Subtests) -> None:
     """No session is made, and what a handler says still goes to its stream."""
+    rows: list[str | None] = [*SESSION_REVISIONS, None]
+    for revision in rows:
+        with subtests.test(revision=revision):
+            await ask_without_a_session(revision)
+
+
+async def ask_without_a_session(revision: str | None) -> None:
+    """Send a few requests that belong to no session."""
     headers = {"MCP-Protocol-Version": revision}
     async with open_raw(make_server(), HttpServerSettings(stateless=True)) as raw:
         begun = await raw.send(initialize("2025-06-18"))
