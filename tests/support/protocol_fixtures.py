@@ -23,8 +23,9 @@ def binding(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is a product only: a binding that a test has not chosen, in revisions in which it is not met."""
+    config.hook.pytest_deselected(items=[item for item in items if _is_product(item)])
     items[:] = [item for item in items if not _is_product(item)]
 
 
