@@ -159,7 +159,8 @@ depends on the revisions between; and one, where two rows say already what it is
 and a mode of HTTP answers over a host what it answers in an ASGI application.
 """
 SPARED: Final = (
-    "It carries this revision as well, but no scenario runs there. What differs between revisions is shown in memory; what differs "
+    "It carries this revision as well, but no scenario runs there, unless no other revision has what it is about (batches). "
+    "What differs between revisions is shown in memory; what differs "
     "between transports, in the oldest and the newest revision of an era; what differs between hosts of HTTP, in one of each era."
 )
 CELLS: Final = tuple((name, revision) for name in BY_NAME for revision in RUN[name])
@@ -286,9 +287,13 @@ def marks_of(binding: str, revision: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.nightly]
 
 
-def carried(*needs: Need) -> Callable[[_Test], _Test]:
-    """Let a scenario run in every cell that has what it needs, with parameters ``binding`` and ``revision``."""
-    cells = [pytest.param(*cell, marks=marks_of(*cell)) for cell in CELLS if lack_of(needs, *cell) is None]
+def carried(*needs: Need, also: Sequence[tuple[str, str]] = ()) -> Callable[[_Test], _Test]:
+    """Let a scenario run in every cell that has what it needs, with parameters ``binding`` and ``revision``.
+
+    What only a revision between has, is run in these cells, too.
+    """
+    chosen = [*(cell for cell in CELLS if lack_of(needs, *cell) is None), *also]
+    cells = [pytest.param(*cell, marks=marks_of(*cell)) for cell in chosen]
 
     def mark(test: _Test) -> _Test:
         marked: _Test = pytest.mark.needs(*needs)(pytest.mark.parametrize(("binding", "revision"), cells)(test))
