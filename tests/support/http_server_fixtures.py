@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import http_raw
 import http_wire
 import pytest
 from inside_core import h11_fields, httptools_fields
 from inside_endpoint import lean_module as _lean
+
+EVERY_HOST: Final = pytest.mark.parametrize(
+    "under",
+    ["application", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("hypercorn", "lean"))],
+    indirect=True,
+)
+"""For what depends on the host: who has left, what is sent before the end of an answer, back-pressure, the end, fields of HTTP."""
 
 
 @pytest.fixture(
@@ -24,10 +33,9 @@ def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(name)
 
 
-@pytest.fixture(
-    params=["application", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("hypercorn", "lean"))]
-)
+@pytest.fixture
 def under(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What `open_raw` serves under, without sockets."""
-    monkeypatch.setattr(http_raw, "HOSTED", [] if request.param == "application" else [request.param])
-    return str(request.param)
+    """What `open_raw` serves under, without sockets: an application, or for `EVERY_HOST` each of the hosts, too."""
+    name = str(getattr(request, "param", "application"))
+    monkeypatch.setattr(http_raw, "HOSTED", [] if name == "application" else [name])
+    return name

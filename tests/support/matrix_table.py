@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from places import TESTS
-from transports import BY_NAME, CELLS, LACKS, TRANSPORTS, Lack, lack_of
+from transports import BY_NAME, CELLS, LACKS, SPARED, TRANSPORTS, Lack, lack_of
 
 from trio_mcp import Revision
 
@@ -83,9 +83,9 @@ class MatrixTable:
         return "\n".join([*lines, *self._lacks()])
 
     def _cell(self, name: str, revision: Revision, letters: dict[str, str]) -> str:
-        if revision in BY_NAME[name].revisions:
+        if (name, str(revision)) in CELLS:
             return str(len(self._ran[name, str(revision)]))
-        reason = BY_NAME[name].reason
+        reason = SPARED if revision in BY_NAME[name].revisions else BY_NAME[name].reason
         return letters.setdefault(reason, "abcdefgh"[len(letters)])
 
     def _lacks(self) -> Iterator[str]:

@@ -13,8 +13,8 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast, final
 
 import outcome
@@ -47,6 +47,7 @@ __all__ = [
     "BINDINGS",
     "FORMS",
     "LEGACY",
+    "MET",
     "MODERN",
     "MODES",
     "TOOLS",
@@ -72,6 +73,13 @@ TOOLS = URLS
 BINDINGS = ("memory", "asgi", pytest.param("http", marks=pytest.mark.nightly))
 """How client and server are connected: ``asgi`` is HTTP without sockets, ``http`` a server process and real sockets. In
 2024-11-05 both are HTTP+SSE. Every feature over every transport is in the matrix; ``stdio`` is for what is about stdio."""
+MET: Final[Mapping[str, Sequence[Revision]]] = {
+    "memory": ALL,
+    "asgi": (Revision.V2024_11_05, Revision.V2025_11_25, MODERN),
+    "http": (Revision.V2025_11_25, MODERN),
+}
+"""The revisions in which a test meets over each binding that it has not chosen itself. What a revision says is shown in memory, in
+each of them; how it is carried, in the oldest and the newest of an era, and by a process in the newest."""
 MODES: Final[Mapping[str, Sequence[Revision]]] = {"json": ALL[1:], "stateless": LEGACY[1:]}
 """Ways of serving HTTP that do not give everything, and the revisions that have them. Neither has sockets."""
 
@@ -239,16 +247,20 @@ class Meeting:
 
     def run(self, test: Callable[[], Awaitable[None]]) -> None:
         """Run a test where the client lives."""
-        self.host.reset()
         trio.from_thread.run(self._bounded, test, trio_token=self._token)
 
     async def _bounded(self, test: Callable[[], Awaitable[None]]) -> None:
         with trio.fail_after(ENOUGH):
             await self.client.call_tool("notes")  # what other tests have left there
-            self._begin, self._log_begin = len(self.tape.frames), len(self.log.seen)
+            self.begin()
             await test()
 
-    # What went over the wire during this test.
+    def begin(self) -> None:
+        """Forget what the host does and was asked, and what went over the wire: a test begins, or the next row of its table."""
+        self.host.reset()
+        self._begin, self._log_begin = len(self.tape.frames), len(self.log.seen)
+
+    # What went over the wire since the test has begun.
 
     @property
     def sent(self) -> list[dict[str, Any]]:
@@ -439,13 +451,47 @@ class Hosts:
 def meet(
     test: Callable[Concatenate[Meeting, P], Awaitable[None]],
 ) -> Callable[Concatenate[Meeting, P], None]:
-    """Make a test of a meeting run where the meeting is."""
+    """Make a test of a meeting run where the meeting is. Its ``subtests`` are reported when it has ended."""
 
     @functools.wraps(test)
     def run(meeting: Meeting, *args: P.args, **kwargs: P.kwargs) -> None:
-        meeting.run(functools.partial(test, meeting, *args, **kwargs))
+        given: dict[str, Any] = dict(kwargs)
+        rows = _Rows()
+        subtests: pytest.Subtests | None = given.get("subtests")
+        if subtests is not None:
+            given["subtests"] = rows
+        try:
+            meeting.run(functools.partial(cast("Any", test), meeting, *args, **given))
+        finally:
+            rows.report(subtests)
 
     return cast("Callable[Concatenate[Meeting, P], None]", run)
+
+
+@final
+class _Rows:
+    """The ``subtests`` of a test that runs in another thread than pytest, whose own can only fail in the main thread."""
+
+    def __init__(self) -> None:
+        self._ended: list[tuple[dict[str, Any], BaseException | None]] = []
+
+    @contextmanager
+    def test(self, **row: Any) -> Generator[None]:
+        """Keep how a row of a table has ended."""
+        failure: BaseException | None = None
+        try:
+            yield
+        except (Exception, pytest.fail.Exception) as error:
+            failure = error
+        self._ended.append((row, failure))
+
+    def report(self, subtests: pytest.Subtests | None) -> None:
+        """Let each row end in the main thread as it has ended."""
+        for row, failure in self._ended:
+            assert subtests is not None
+            with subtests.test(**row):
+                if failure is not None:
+                    raise failure
 
 
 def shows(pages: Sequence[str], section: str) -> Callable[[T], T]:

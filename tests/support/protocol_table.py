@@ -28,9 +28,9 @@ HEAD = """\
 
 Which test shows which section of the specification, in which revision: the transport, authorization, server, client,
 utilities and patterns pages of all five. Made from the marks of the tests by `make protocol`; a test keeps it current. A
-number is how many tests show the section in that revision (most of them in memory and over HTTP), `-` means that the revision has
-no such section, and a letter gives the reason why a section has no test. At the end, each rule of
-[authorization](#authorization-rule-by-rule).
+number is how many tests show the section in that revision (in memory, and most of them over HTTP, too, in the oldest and the
+newest revision of each era), `-` means that the revision has no such section, and a letter gives the reason why a section has no
+test. At the end, each rule of [authorization](#authorization-rule-by-rule).
 """
 
 Cell = tuple[str, str, str]

@@ -1,14 +1,14 @@
 """The matrix: every transport, the revisions that it carries, and what cannot be had there, each with its reason.
 
 A scenario, which is a test function of `tests/memory/matrix`, is decorated with `carried()`, and then runs in every cell:
-over each transport in each revision that it carries. One that needs what not all cells have names it,
+over each transport in those revisions that `RUN` names. One that needs what not all cells have names it,
 ``@carried("reports")``, and leaves out the cells for which `LACKS` gives a reason. A transport that is added is a row
-of `TRANSPORTS` here, and a way of opening it in `lines.py`.
+of `TRANSPORTS` and one of `RUN` here, and a way of opening it in `lines.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
@@ -20,6 +20,7 @@ __all__ = [
     "BY_NAME",
     "CELLS",
     "LACKS",
+    "SPARED",
     "TRANSPORTS",
     "Lack",
     "Need",
@@ -132,8 +133,38 @@ TRANSPORTS: Final = (
     ),
 )
 BY_NAME: Final = {transport.name: transport for transport in TRANSPORTS}
-CELLS: Final = tuple((one.name, str(revision)) for one in TRANSPORTS for revision in one.revisions)
-"""Every transport with each revision that it carries."""
+
+OLDEST: Final = "2024-11-05"
+OLDEST_STREAMABLE: Final = "2025-03-26"
+NEWEST_LEGACY: Final = "2025-11-25"
+MODERN_ONE: Final = "2026-07-28"
+ENDS: Final = (OLDEST, NEWEST_LEGACY, MODERN_ONE)
+NEWEST: Final = (NEWEST_LEGACY, MODERN_ONE)
+
+RUN: Final[Mapping[str, Sequence[str]]] = {
+    "memory": tuple(map(str, ALL)),
+    **dict.fromkeys(("stdio", "tcp", "websocket", "proxy"), ENDS),
+    **dict.fromkeys(("http", "json"), (OLDEST_STREAMABLE, *NEWEST)),
+    **dict.fromkeys(("http-hypercorn", "http-lean", "websocket-hypercorn", "websocket-lean"), NEWEST),
+    **dict.fromkeys(("stateless", "proxy-to-modern"), (OLDEST_STREAMABLE, NEWEST_LEGACY)),
+    "sse": (OLDEST, NEWEST_LEGACY),
+    **dict.fromkeys(("tls", "unix", "json-hypercorn", "json-lean", "proxy-to-legacy"), (MODERN_ONE,)),
+    **dict.fromkeys(("stateless-hypercorn", "stateless-lean"), (NEWEST_LEGACY,)),
+    **dict.fromkeys(("sse-hypercorn", "sse-lean"), (OLDEST,)),
+}
+"""The cells: over each transport, the revisions in which every scenario runs.
+
+In memory those are all. Over other transports they are the oldest and the newest of each era, since nothing of a transport
+depends on the revisions between; and one, where two rows say already what it is made of: TLS and a Unix socket frame as TCP does,
+and a mode of HTTP answers over a host what it answers in an ASGI application.
+"""
+SPARED: Final = (
+    "It carries this revision as well, but no scenario runs there, unless no other revision has what it is about (batches). "
+    "What differs between revisions is shown in memory; what differs "
+    "between transports, in the oldest and the newest revision of an era; what differs between hosts of HTTP, in one of each era."
+)
+CELLS: Final = tuple((name, revision) for name in BY_NAME for revision in RUN[name])
+"""Every transport with each revision in which the scenarios run."""
 
 
 @final
@@ -231,17 +262,18 @@ _Test = TypeVar("_Test", bound=Callable[..., Any])
 
 
 SHOWN: Final = {
-    **dict.fromkeys(("memory", "http", "websocket", "proxy"), ("2024-11-05", "2025-11-25", "2026-07-28")),
-    "json": ("2026-07-28",),
-    "stateless": ("2025-11-25",),
-    "sse": ("2024-11-05",),
-    "proxy-to-modern": ("2025-11-25",),
-    "proxy-to-legacy": ("2026-07-28",),
+    **dict.fromkeys(("memory", "websocket", "proxy"), ENDS),
+    "http": NEWEST,
+    "json": (MODERN_ONE,),
+    "stateless": (NEWEST_LEGACY,),
+    "sse": (OLDEST,),
+    "proxy-to-modern": (NEWEST_LEGACY,),
+    "proxy-to-legacy": (MODERN_ONE,),
 }
 """The cells without sockets that `make test` runs: of each way to connect, the revisions in which it differs most."""
 SHOWN_ON_WIRES: Final = {
-    **dict.fromkeys(("stdio", "http-hypercorn", "websocket-hypercorn"), ("2025-11-25", "2026-07-28")),
-    **dict.fromkeys(("tcp", "tls", "unix", "http-lean"), ("2026-07-28",)),
+    **dict.fromkeys(("stdio", "http-hypercorn", "websocket-hypercorn"), NEWEST),
+    **dict.fromkeys(("tcp", "tls", "unix", "http-lean"), (MODERN_ONE,)),
 }
 """Those with sockets or processes that `make wires` runs."""
 
@@ -255,9 +287,13 @@ def marks_of(binding: str, revision: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.nightly]
 
 
-def carried(*needs: Need) -> Callable[[_Test], _Test]:
-    """Let a scenario run in every cell that has what it needs, with parameters ``binding`` and ``revision``."""
-    cells = [pytest.param(*cell, marks=marks_of(*cell)) for cell in CELLS if lack_of(needs, *cell) is None]
+def carried(*needs: Need, also: Sequence[tuple[str, str]] = ()) -> Callable[[_Test], _Test]:
+    """Let a scenario run in every cell that has what it needs, with parameters ``binding`` and ``revision``.
+
+    What only a revision between has, is run in these cells, too.
+    """
+    chosen = [*(cell for cell in CELLS if lack_of(needs, *cell) is None), *also]
+    cells = [pytest.param(*cell, marks=marks_of(*cell)) for cell in chosen]
 
     def mark(test: _Test) -> _Test:
         marked: _Test = pytest.mark.needs(*needs)(pytest.mark.parametrize(("binding", "revision"), cells)(test))

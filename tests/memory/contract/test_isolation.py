@@ -17,11 +17,18 @@ from typing import Annotated, Any, Final, cast
 import pytest
 import trio
 import trio.testing
+from inside_base import repetitions
 from lines import LEGACY_LINES, LINES, open_line
 
 from trio_mcp import Client, Context, Depends, Limits, RequestError, Server, open_client, types
 
 tenant: Final = ContextVar("tenant", default="nobody")
+
+
+def forget_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Let the next row of a table be logged as if for the first time."""
+    caplog.clear()
+    repetitions.forget()
 
 
 async def call_text(client: Client, tool: str, **arguments: object) -> str:
@@ -82,12 +89,18 @@ class Tenants:
             return f"{seen}, {tenant.get()}"
 
 
-@pytest.mark.parametrize("places", [1, 2])
 @LINES
 async def test_a_request_that_waited_for_its_place_sees_nothing_of_the_one_before(
-    binding: str, revision: str, places: int
+    binding: str, revision: str, subtests: pytest.Subtests
 ) -> None:
     """It is started by the one that makes room, but it is not its child."""
+    for places in (1, 2):
+        with subtests.test(places=places):
+            await wait_for_places(binding, revision, places)
+
+
+async def wait_for_places(binding: str, revision: str, places: int) -> None:
+    """Let requests wait until others make room."""
     tenants = Tenants(Limits(max_inbound_requests=places))
     seen: list[str] = []
 
@@ -333,17 +346,25 @@ WHAT: Final = ["scope", "shielded scope", "cancelled scope", "nursery", "stack"]
 
 
 @LINES
-@pytest.mark.parametrize("what", WHAT)
-@pytest.mark.parametrize("tool", ["leave_open", "wait_and_leave_open", "leave_open_and_ask"])
 async def test_a_scope_that_a_handler_leaves_open_costs_its_request_alone(
-    tool: str,
-    what: str,
     binding: str,
     revision: str,
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
+    subtests: pytest.Subtests,
 ) -> None:
     """Whatever becomes of the scope later touches neither neighbours nor the connection."""
+    for tool in ("leave_open", "wait_and_leave_open", "leave_open_and_ask"):
+        for what in WHAT:
+            with subtests.test(tool=tool, what=what):
+                forget_the_log(caplog)
+                await leave_open_in_a_handler(tool, what, binding, revision, caplog)
+
+
+async def leave_open_in_a_handler(
+    tool: str, what: str, binding: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Let a tool leave this open, and see that only its request fails."""
     if tool == "leave_open_and_ask" and revision == "2024-11-05":
         tool = "leave_open"
     careless = Careless()
@@ -383,11 +404,18 @@ async def test_a_scope_that_a_handler_leaves_open_costs_its_request_alone(
 
 @pytest.mark.filterwarnings("ignore:Async generator")
 @LINES
-@pytest.mark.parametrize("what", WHAT[:4])
 async def test_an_abandoned_generator_touches_nobody_when_it_is_collected(
-    what: str, binding: str, revision: str, autojump_clock: trio.testing.MockClock
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock, subtests: pytest.Subtests
 ) -> None:
     """Trio closes it in a task of its own, after the handler."""
+    rows: list[str] = WHAT[:4]
+    for what in rows:
+        with subtests.test(what=what):
+            await abandon(what, binding, revision)
+
+
+async def abandon(what: str, binding: str, revision: str) -> None:
+    """Let tools leave this open, and keep nothing of it."""
     careless = Careless()
     async with open_line(careless.server, binding, revision) as line:
         for tool in ("leave_open", "wait_and_leave_open"):
@@ -399,11 +427,18 @@ async def test_an_abandoned_generator_touches_nobody_when_it_is_collected(
 
 
 @LINES
-@pytest.mark.parametrize("waits", [False, True])
 async def test_a_cancellation_that_outlives_its_scope_costs_one_request(
-    *, waits: bool, binding: str, revision: str, caplog: pytest.LogCaptureFixture
+    subtests: pytest.Subtests, *, binding: str, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An exception that was kept and is raised again cancels nobody."""
+    for waits in (False, True):
+        with subtests.test(waits=waits):
+            forget_the_log(caplog)
+            await raise_what_was_kept(waits, binding, revision, caplog)
+
+
+async def raise_what_was_kept(waits: bool, binding: str, revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Let a tool raise a cancellation again whose scope it has left."""
     server = Server("keeps")
 
     @server.tool
@@ -433,11 +468,17 @@ async def test_a_cancellation_that_outlives_its_scope_costs_one_request(
 
 
 @LINES
-@pytest.mark.parametrize("what", WHAT)
 async def test_a_scope_that_is_left_open_after_waiting_for_a_place_costs_its_request_alone(
-    what: str, binding: str, revision: str, autojump_clock: trio.testing.MockClock
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock, subtests: pytest.Subtests
 ) -> None:
     """Such a request has a task of its own, whose end must not take the connection down."""
+    for what in WHAT:
+        with subtests.test(what=what):
+            await leave_open_after_waiting(what, binding, revision)
+
+
+async def leave_open_after_waiting(what: str, binding: str, revision: str) -> None:
+    """Let tools leave this open that had to wait for their place."""
     careless = Careless(Limits(max_inbound_requests=1))
     outcomes: list[str] = []
     async with open_line(careless.server, binding, revision) as line, trio.open_nursery() as nursery:
@@ -462,15 +503,24 @@ async def test_a_scope_that_is_left_open_after_waiting_for_a_place_costs_its_req
 
 
 @LINES
-@pytest.mark.parametrize("what", WHAT)
 async def test_what_a_handler_of_notifications_leaves_open_costs_that_notification_alone(
-    what: str,
     binding: str,
     revision: str,
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
+    subtests: pytest.Subtests,
 ) -> None:
     """At the server and at the client; each handles all of them in one task."""
+    for what in WHAT:
+        with subtests.test(what=what):
+            forget_the_log(caplog)
+            await leave_open_in_notifications(what, binding, revision, caplog)
+
+
+async def leave_open_in_notifications(
+    what: str, binding: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Let handlers of notifications leave this open, at both ends."""
     careless = Careless()
     at_server: list[str] = []
     at_client: list[object] = []
@@ -498,11 +548,17 @@ async def test_what_a_handler_of_notifications_leaves_open_costs_that_notificati
 
 
 @LINES
-@pytest.mark.parametrize("what", WHAT)
 async def test_what_a_background_task_leaves_open_costs_that_task_alone(
-    what: str, binding: str, revision: str, autojump_clock: trio.testing.MockClock
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock, subtests: pytest.Subtests
 ) -> None:
     """It is nobody's but its own."""
+    for what in WHAT:
+        with subtests.test(what=what):
+            await leave_open_in_the_background(what, binding, revision)
+
+
+async def leave_open_in_the_background(what: str, binding: str, revision: str) -> None:
+    """Let a task of a request leave this open."""
     careless = Careless()
 
     @careless.server.tool
@@ -640,11 +696,18 @@ class Exiting:
 
 
 @LINES
-@pytest.mark.parametrize("odd", ODD)
 async def test_what_exits_in_a_handler_costs_that_call_alone(
-    odd: str, binding: str, revision: str, caplog: pytest.LogCaptureFixture
+    binding: str, revision: str, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
     """A library's ``sys.exit`` ends no server: it is masked for the client and told to our log, like any failure."""
+    for odd in ODD:
+        with subtests.test(odd=odd):
+            forget_the_log(caplog)
+            await exit_in_handlers(odd, binding, revision, caplog)
+
+
+async def exit_in_handlers(odd: str, binding: str, revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Let handlers of every kind raise this."""
     exiting = Exiting(odd)
     async with open_line(exiting.server, binding, revision, on_elicit=lambda _: {"value": True}) as line:
         client = line.client
@@ -682,9 +745,17 @@ async def test_what_exits_in_a_handler_costs_that_call_alone(
 
 
 @LINES
-@pytest.mark.parametrize("odd", ODD)
-async def test_what_exits_in_middleware_costs_that_call_alone(odd: str, binding: str, revision: str) -> None:
+async def test_what_exits_in_middleware_costs_that_call_alone(
+    binding: str, revision: str, subtests: pytest.Subtests
+) -> None:
     """It is part of serving a request, or of handling a notification."""
+    for odd in ODD:
+        with subtests.test(odd=odd):
+            await exit_in_middleware(odd, binding, revision)
+
+
+async def exit_in_middleware(odd: str, binding: str, revision: str) -> None:
+    """Let middleware raise this."""
 
     async def fail(message: Any, call_next: Any) -> Any:
         if message.method in {"tools/call", "x/tell"}:
@@ -711,11 +782,20 @@ async def test_what_exits_in_middleware_costs_that_call_alone(odd: str, binding:
 
 
 @LEGACY_LINES
-@pytest.mark.parametrize("odd", ODD)
 async def test_what_exits_in_a_clients_handler_costs_that_question_alone(
-    odd: str, binding: str, revision: str, caplog: pytest.LogCaptureFixture
+    binding: str, revision: str, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
     """The server is told "internal error"; the client lives on."""
+    for odd in ODD:
+        with subtests.test(odd=odd):
+            forget_the_log(caplog)
+            await exit_in_a_clients_handler(odd, binding, revision, caplog)
+
+
+async def exit_in_a_clients_handler(
+    odd: str, binding: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Let a client that is asked raise this."""
     server = Server("asks")
 
     @server.tool
@@ -737,11 +817,17 @@ async def test_what_exits_in_a_clients_handler_costs_that_question_alone(
 
 
 @LINES
-@pytest.mark.parametrize("odd", ["exit", "asyncio"])
 async def test_what_exits_in_a_callback_of_the_callers_comes_out_of_its_call(
-    odd: str, binding: str, revision: str
+    binding: str, revision: str, subtests: pytest.Subtests
 ) -> None:
     """It runs in the caller's task, and is the caller's."""
+    for odd in ("exit", "asyncio"):
+        with subtests.test(odd=odd):
+            await exit_in_a_callback(odd, binding, revision)
+
+
+async def exit_in_a_callback(odd: str, binding: str, revision: str) -> None:
+    """Let the caller's callback raise this."""
     server = Server("reports")
 
     @server.tool

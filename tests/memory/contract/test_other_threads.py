@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pytest
@@ -89,16 +90,19 @@ async def reached(binding: str) -> AsyncGenerator[Target]:
 
 @ERAS
 @pytest.mark.parametrize("binding", ["memory", "http"])
-@pytest.mark.parametrize("name", CALLS)
-async def test_a_client_is_refused_in_another_thread(name: str, binding: str, revision: str) -> None:
+async def test_a_client_is_refused_in_another_thread(
+    binding: str, revision: str, subtests: pytest.Subtests
+) -> None:
     """It was a bare `AssertionError`, and then the client hung as well."""
     with trio.fail_after(ENOUGH):
         async with reached(binding) as target, open_client(target, revision=revision, roots=[]) as client:
             await client.call_tool("quick")
-            await check_refused(lambda: CALLS[name](client), "this client", "client.call_tool")
-            assert (await client.call_tool("quick")).text == "done"
-            statistics = client.statistics()
-            assert (statistics.calls, statistics.outbox_bytes) == (0, 0)
+            for name, call in CALLS.items():
+                with subtests.test(name=name):
+                    await check_refused(partial(call, client), "this client", "client.call_tool")
+                    assert (await client.call_tool("quick")).text == "done"
+                    statistics = client.statistics()
+                    assert (statistics.calls, statistics.outbox_bytes) == (0, 0)
 
 
 async def test_a_client_is_refused_while_another_task_waits_for_its_answer() -> None:
@@ -192,9 +196,17 @@ def answering(answer: object) -> Callable[[object], object]:
 
 @ERAS
 @pytest.mark.parametrize("binding", ["memory", "http"])
-@pytest.mark.parametrize("name", ASKS)
-async def test_a_request_is_refused_in_another_thread(name: str, binding: str, revision: str) -> None:
+async def test_a_request_is_refused_in_another_thread(
+    binding: str, revision: str, subtests: pytest.Subtests
+) -> None:
     """The handler goes on, with all the time that it has: the clock there is another one."""
+    for name in ASKS:
+        with subtests.test(name=name):
+            await share_a_request(name, binding, revision)
+
+
+async def share_a_request(name: str, binding: str, revision: str) -> None:
+    """Use a request in another thread, and go on."""
     server = make_server()
 
     @server.tool

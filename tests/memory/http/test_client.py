@@ -22,7 +22,7 @@ from inside_http import (
 
 from trio_mcp import ConnectionLost, HttpSettings
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("read_fields")]
+pytestmark = pytest.mark.timeout(60)
 
 MIB: Final = 1024 * 1024
 

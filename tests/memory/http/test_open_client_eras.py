@@ -54,11 +54,17 @@ async def test_any_server_is_found_out_about(speaks: str, autojump_clock: trio.t
 
 
 @ALL
-@pytest.mark.parametrize("era", ["modern", "legacy", "sse"])
 async def test_what_is_known_spares_the_questions(
-    speaks: str, era: Any, autojump_clock: trio.testing.MockClock
+    speaks: str, autojump_clock: trio.testing.MockClock, subtests: pytest.Subtests
 ) -> None:
     """And what is wrong is not made right behind the user's back."""
+    for era in ("modern", "legacy", "sse"):
+        with subtests.test(era=era):
+            await insist_on_an_era(speaks, era)
+
+
+async def insist_on_an_era(speaks: str, era: Any) -> None:
+    """Say which era the server is of."""
     server = HttpServer(speaks)
     right = era == {"2026-07-28": "modern", SSE: "sse"}.get(speaks, "legacy") or (speaks, era) == (SSE, "legacy")
     outcome: McpError | None = None
@@ -92,11 +98,17 @@ async def test_a_discovery_is_kept_and_handed_in(speaks: str, autojump_clock: tr
 
 
 @pytest.mark.parametrize("now", KINDS)
-@pytest.mark.parametrize("was", ["2025-11-25", "2026-07-28"])
 async def test_a_discovery_that_has_become_wrong_is_made_again(
-    was: str, now: str, autojump_clock: trio.testing.MockClock
+    now: str, autojump_clock: trio.testing.MockClock, subtests: pytest.Subtests
 ) -> None:
     """basic/versioning: re-probing if the cached assumption later fails. The call does not notice."""
+    for was in ("2025-11-25", "2026-07-28"):
+        with subtests.test(was=was):
+            await know_what_is_wrong(was, now)
+
+
+async def know_what_is_wrong(was: str, now: str) -> None:
+    """Say what the server once was."""
     server = HttpServer(now)
     known = types.DiscoverResult(supported_versions=(was,), capabilities=types.ServerCapabilities())
     async with open_client(server.parameters(), era=known) as client:
@@ -127,9 +139,11 @@ async def test_a_meant_refusal_is_not_asked_for_twice(autojump_clock: trio.testi
     assert server.script.said == said
 
 
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [
+async def test_whatever_is_no_modern_answer_means_a_legacy_server(
+    autojump_clock: trio.testing.MockClock, subtests: pytest.Subtests
+) -> None:
+    """basic/versioning: anything else identifies a legacy server; never keyed to one error code."""
+    rows: list[tuple[int, bytes]] = [
         (400, b""),
         (
             400,
@@ -144,16 +158,13 @@ async def test_a_meant_refusal_is_not_asked_for_twice(autojump_clock: trio.testi
         (200, b'{"jsonrpc":"2.0","id":1,"result":{}}'),
         (200, b"<html>"),
         (202, b""),
-    ],
-)
-async def test_whatever_is_no_modern_answer_means_a_legacy_server(
-    status: int, body: bytes, autojump_clock: trio.testing.MockClock
-) -> None:
-    """basic/versioning: anything else identifies a legacy server; never keyed to one error code."""
-    server = HttpServer("2025-06-18")
-    async with open_client(HttpServerParameters(URL, app=_intercept(server, status, body))) as client:
-        assert client.revision == "2025-06-18"
-        await client.request("x/echo")
+    ]
+    for status, body in rows:
+        with subtests.test(status=status, body=body):
+            server = HttpServer("2025-06-18")
+            async with open_client(HttpServerParameters(URL, app=_intercept(server, status, body))) as client:
+                assert client.revision == "2025-06-18"
+                await client.request("x/echo")
 
 
 def _intercept(server: HttpServer, status: int, body: bytes) -> Any:
@@ -213,17 +224,18 @@ async def test_a_slow_modern_server_is_not_taken_for_an_old_one(autojump_clock: 
     assert server.script.said == ["POST server/discover", "POST initialize", "POST server/discover"]
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
 async def test_a_server_that_refuses_everything_says_why(
-    status: int, autojump_clock: trio.testing.MockClock
+    autojump_clock: trio.testing.MockClock, subtests: pytest.Subtests
 ) -> None:
-    server = HttpServer("2025-11-25")
-    server.down = (status, b"come back later")
-    with pytest.raises(HttpStatusError, match="come back later") as caught:
-        async with open_client(server.parameters()):
-            raise AssertionError
-    assert caught.value.status == status
-    assert ("GET" in server.script.said) is (status == 404), "HTTP+SSE is tried only where it might be"
+    for status in (401, 403, 404, 429, 500, 503):
+        with subtests.test(status=status):
+            server = HttpServer("2025-11-25")
+            server.down = (status, b"come back later")
+            with pytest.raises(HttpStatusError, match="come back later") as caught:
+                async with open_client(server.parameters()):
+                    raise AssertionError
+            assert caught.value.status == status
+            assert ("GET" in server.script.said) is (status == 404), "HTTP+SSE is tried only where it might be"
 
 
 async def test_a_server_that_never_answers_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
@@ -245,15 +257,20 @@ async def test_an_application_that_does_not_start_is_no_server(autojump_clock: t
             raise AssertionError
 
 
-@pytest.mark.parametrize(
-    "target",
-    ["gopher://localhost/", "localhost:8000", "http://", "https://user:secret@example.com/", "file:///x"],
-)
-async def test_what_is_no_url_is_refused_before_anything_happens(target: str) -> None:
-    with pytest.raises(ValueError, match="URL") as caught:
-        async with open_client(target):
-            raise AssertionError
-    assert "secret" not in str(caught.value)
+async def test_what_is_no_url_is_refused_before_anything_happens(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
+        "gopher://localhost/",
+        "localhost:8000",
+        "http://",
+        "https://user:secret@example.com/",
+        "file:///x",
+    ]
+    for target in rows:
+        with subtests.test(target=target):
+            with pytest.raises(ValueError, match="URL") as caught:
+                async with open_client(target):
+                    raise AssertionError
+            assert "secret" not in str(caught.value)
 
 
 async def test_options_that_contradict_each_other_are_refused() -> None:
@@ -361,16 +378,18 @@ class BothEras:
         await (self.modern if is_modern else self.legacy).script(scope, receive, send)
 
 
-@pytest.mark.parametrize("fate", [408, 425, 429, 500, 502, 503, "reset"])
 async def test_one_failure_of_the_first_question_decides_nothing(
-    fate: int | str, autojump_clock: trio.testing.MockClock
+    autojump_clock: trio.testing.MockClock, subtests: pytest.Subtests
 ) -> None:
     """basic/versioning: an answer identifies the era. A server that is busy, or a reset, is none."""
-    server = BothEras(fate)
-    async with open_client(server.parameters()) as client:
-        assert client.revision == "2026-07-28"
-        await client.request("x/echo")
-    assert not server.legacy.asked("initialize")
+    rows: list[int | str] = [408, 425, 429, 500, 502, 503, "reset"]
+    for fate in rows:
+        with subtests.test(fate=fate):
+            server = BothEras(fate)
+            async with open_client(server.parameters()) as client:
+                assert client.revision == "2026-07-28"
+                await client.request("x/echo")
+            assert not server.legacy.asked("initialize")
 
 
 @pytest.mark.parametrize("fate", [401, 429, 503, "reset", "silence"])
@@ -411,15 +430,17 @@ async def test_a_server_that_never_answers_the_first_question_is_left_in_peace(
         assert server.discoveries == before + 1
 
 
-@pytest.mark.parametrize("insists", [{"era": "modern"}, {"revision": "2026-07-28"}])
-@pytest.mark.parametrize("status", [401, 403, 429, 503])
 async def test_a_refusal_of_the_client_is_reported_as_it_is(
-    status: int, insists: dict[str, Any], autojump_clock: trio.testing.MockClock
+    autojump_clock: trio.testing.MockClock, subtests: pytest.Subtests
 ) -> None:
     """It tells nothing of the revisions that the server speaks."""
-    server = HttpServer("2026-07-28")
-    server.down = (status, b"not you")
-    with pytest.raises(HttpStatusError, match="not you") as caught:
-        async with open_client(server.parameters(), **insists):
-            raise AssertionError
-    assert caught.value.status == status
+    ways: list[dict[str, Any]] = [{"era": "modern"}, {"revision": "2026-07-28"}]
+    for status in (401, 403, 429, 503):
+        for insists in ways:
+            with subtests.test(status=status, insists=insists):
+                server = HttpServer("2026-07-28")
+                server.down = (status, b"not you")
+                with pytest.raises(HttpStatusError, match="not you") as caught:
+                    async with open_client(server.parameters(), **insists):
+                        raise AssertionError
+                assert caught.value.status == status

@@ -62,11 +62,12 @@ def test_a_request_is_what_was_asked() -> None:
     assert (mine[b"user-agent"], mine[b"accept-encoding"]) == (b"mine", b"*")
 
 
-@pytest.mark.parametrize(("method", "length"), [("POST", b"0"), ("GET", None), ("DELETE", None)])
-def test_only_what_has_a_body_has_a_length(method: str, length: bytes | None) -> None:
+def test_only_what_has_a_body_has_a_length() -> None:
     """RFC 9110, section 8.6."""
-    request, _, _ = read(encode_request(HttpRequest(method=method, target=TARGET)))
-    assert dict(request.headers).get(b"content-length") == length
+    rows: list[tuple[str, bytes | None]] = [("POST", b"0"), ("GET", None), ("DELETE", None)]
+    for method, length in rows:
+        request, _, _ = read(encode_request(HttpRequest(method=method, target=TARGET)))
+        assert dict(request.headers).get(b"content-length") == length
 
 
 def test_a_proxy_is_sent_the_whole_url() -> None:
@@ -75,10 +76,16 @@ def test_a_proxy_is_sent_the_whole_url() -> None:
     assert (b"proxy-authorization", b"Basic x") in list(request.headers)
 
 
-@pytest.mark.parametrize("text", BREAKS)
-@pytest.mark.parametrize("place", ["name", "value", "method", "path", "host", "proxy"])
-def test_nothing_can_be_slipped_in(text: str, place: str) -> None:
+def test_nothing_can_be_slipped_in(subtests: pytest.Subtests) -> None:
     """Wherever it comes from: this is the last one to look. The error does not show values."""
+    for place in ("name", "value", "method", "path", "host", "proxy"):
+        for text in BREAKS:
+            with subtests.test(place=place, text=text):
+                slip_in(text, place)
+
+
+def slip_in(text: str, place: str) -> None:
+    """Put the text into this place of a request."""
     request, through_proxy = post(), None
     match place:
         case "name":
@@ -98,20 +105,28 @@ def test_nothing_can_be_slipped_in(text: str, place: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [b"Host", b"content-length", b"Transfer-Encoding", b"CONNECTION", b"Upgrade", b"", b"a b", b"a:", b"\xe9"],
-)
-def test_what_frames_a_request_is_not_said_twice(name: bytes) -> None:
-    with pytest.raises(LocalProtocolError):
-        encode_request(post((name, b"1")))
+def test_what_frames_a_request_is_not_said_twice(subtests: pytest.Subtests) -> None:
+    rows: list[bytes] = [
+        b"Host",
+        b"content-length",
+        b"Transfer-Encoding",
+        b"CONNECTION",
+        b"Upgrade",
+        b"",
+        b"a b",
+        b"a:",
+        b"\xe9",
+    ]
+    for name in rows:
+        with subtests.test(name=name), pytest.raises(LocalProtocolError):
+            encode_request(post((name, b"1")))
 
 
-@pytest.mark.parametrize("value", [b" a", b"a ", b"\ta", b" ", b"\x7f", b"a\x0bb"])
-def test_values_are_what_servers_read(value: bytes) -> None:
+def test_values_are_what_servers_read(subtests: pytest.Subtests) -> None:
     """RFC 9110, section 5.5: blanks around them would be lost."""
-    with pytest.raises(LocalProtocolError):
-        encode_request(post((b"X", value)))
+    for value in (b" a", b"a ", b"\ta", b" ", b"\x7f", b"a\x0bb"):
+        with subtests.test(value=value), pytest.raises(LocalProtocolError):
+            encode_request(post((b"X", value)))
 
 
 FIELDS = st.lists(
@@ -140,9 +155,15 @@ def test_what_is_sent_is_read_as_it_was_said(fields: list[HeaderField]) -> None:
 # What users say, on its way here.
 
 
-@pytest.mark.parametrize("text", BREAKS)
-async def test_headers_of_the_user_slip_nothing_in(text: str) -> None:
+async def test_headers_of_the_user_slip_nothing_in(subtests: pytest.Subtests) -> None:
     """At once if they are constant, else with the request that they were made for."""
+    for text in BREAKS:
+        with subtests.test(text=text):
+            await give_in_headers(text)
+
+
+async def give_in_headers(text: str) -> None:
+    """Give the text in a name, in a value and in a URL."""
     for headers in ({"X": text}, {text: "x"}):
         with pytest.raises(ValueError, match=r"header"):
             HttpServerParameters("http://localhost/", headers=headers)
@@ -152,22 +173,25 @@ async def test_headers_of_the_user_slip_nothing_in(text: str) -> None:
         HttpServerParameters(f"http://localhost/{text}")
 
 
-@pytest.mark.parametrize("text", [*BREAKS, "é", " a", ""])
-def test_names_and_arguments_slip_nothing_in(text: str) -> None:
+def test_names_and_arguments_slip_nothing_in(subtests: pytest.Subtests) -> None:
     """Names of tools, URIs and marked arguments may be any text (2026-07-28, "Value Encoding")."""
-    params: dict[str, Any] = {"name": text, "arguments": {"place": text}}
-    mark = HeaderMark("Place", ("place",))
-    request, body, rest = read(encode_request(post(*request_headers("tools/call", params, [mark]))))
-    assert (body, rest) == (b"{}", b"")
-    names = {name for name, _ in request.headers}
-    assert names >= {b"mcp-method", b"mcp-name", b"mcp-param-place"}
-    assert b"evil" not in names
+    rows: list[str] = [*BREAKS, "é", " a", ""]
+    for text in rows:
+        with subtests.test(text=text):
+            params: dict[str, Any] = {"name": text, "arguments": {"place": text}}
+            mark = HeaderMark("Place", ("place",))
+            request, body, rest = read(encode_request(post(*request_headers("tools/call", params, [mark]))))
+            assert (body, rest) == (b"{}", b"")
+            names = {name for name, _ in request.headers}
+            assert names >= {b"mcp-method", b"mcp-name", b"mcp-param-place"}
+            assert b"evil" not in names
 
 
-@pytest.mark.parametrize("text", BREAKS)
-def test_methods_and_revisions_slip_nothing_in(text: str) -> None:
-    with pytest.raises(LocalProtocolError):
-        request_headers(text, {})
-    meta = {"io.modelcontextprotocol/protocolVersion": text}
-    with pytest.raises(LocalProtocolError):
-        request_headers("tools/list", {"_meta": meta})
+def test_methods_and_revisions_slip_nothing_in(subtests: pytest.Subtests) -> None:
+    for text in BREAKS:
+        with subtests.test(text=text):
+            with pytest.raises(LocalProtocolError):
+                request_headers(text, {})
+            meta = {"io.modelcontextprotocol/protocolVersion": text}
+            with pytest.raises(LocalProtocolError):
+                request_headers("tools/list", {"_meta": meta})

@@ -25,10 +25,9 @@ def read(data: bytes, read_fields: ReadFields, step: int | None = None, method: 
     return reader
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 7, None])
-@pytest.mark.parametrize(
-    ("data", "body", "is_complete", "is_reusable"),
-    [
+def test_however_it_is_cut(read_fields: ReadFields, subtests: pytest.Subtests) -> None:
+    """RFC 9112, sections 6.3, 7.1 and 9.3: where it ends, and whether another one may follow."""
+    rows: list[tuple[bytes, bytes, bool, bool]] = [
         (OK + b"Content-Length: 5\r\n\r\nhello", b"hello", True, True),
         (OK + b"content-length:5 \r\nConnection: keep-alive\r\n\r\nhello", b"hello", True, True),
         (OK + b"Content-Length: 5\r\n\r\nhell", b"hell", False, False),
@@ -52,15 +51,14 @@ def read(data: bytes, read_fields: ReadFields, step: int | None = None, method: 
             True,
             True,
         ),
-    ],
-)
-def test_however_it_is_cut(
-    data: bytes, body: bytes, step: int | None, read_fields: ReadFields, *, is_complete: bool, is_reusable: bool
-) -> None:
-    """RFC 9112, sections 6.3, 7.1 and 9.3: where it ends, and whether another one may follow."""
-    reader = read(data, read_fields, step)
-    assert (reader.take(), reader.is_complete, reader.is_reusable) == (body, is_complete, is_reusable)
-    assert reader.take() == b""
+    ]
+    steps: list[int | None] = [1, 2, 3, 7, None]
+    for data, body, is_complete, is_reusable in rows:
+        for step in steps:
+            with subtests.test(data=data, body=body, is_complete=is_complete, is_reusable=is_reusable, step=step):
+                reader = read(data, read_fields, step)
+                assert (reader.take(), reader.is_complete, reader.is_reusable) == (body, is_complete, is_reusable)
+                assert reader.take() == b""
 
 
 def test_what_a_head_says(read_fields: ReadFields) -> None:
@@ -75,17 +73,23 @@ def test_the_answer_to_head_has_no_body(read_fields: ReadFields) -> None:
     assert read(OK + b"Content-Length: 5\r\n\r\n", read_fields, method="HEAD").is_reusable
 
 
-@pytest.mark.parametrize(
-    "data", [b"", OK, OK + b"Content-Length: 5\r\n\r\nhell", CHUNKED + b"5\r\nhello\r\n", b"HTTP/1.1 100\r\n\r\n"]
-)
-def test_the_end_in_the_middle_is_a_loss(data: bytes, read_fields: ReadFields) -> None:
-    reader = ResponseReader("it", 10_000, read_fields)
-    reader.begin("POST")
-    if data:
-        reader.feed(data)
-    with pytest.raises(ConnectionLost):
-        reader.feed(b"")
-    assert not reader.is_reusable
+def test_the_end_in_the_middle_is_a_loss(read_fields: ReadFields, subtests: pytest.Subtests) -> None:
+    rows: list[bytes] = [
+        b"",
+        OK,
+        OK + b"Content-Length: 5\r\n\r\nhell",
+        CHUNKED + b"5\r\nhello\r\n",
+        b"HTTP/1.1 100\r\n\r\n",
+    ]
+    for data in rows:
+        with subtests.test(data=data):
+            reader = ResponseReader("it", 10_000, read_fields)
+            reader.begin("POST")
+            if data:
+                reader.feed(data)
+            with pytest.raises(ConnectionLost):
+                reader.feed(b"")
+            assert not reader.is_reusable
 
 
 def test_the_end_may_be_what_ends_a_body(read_fields: ReadFields) -> None:
@@ -150,12 +154,16 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("step", [1, None])
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_can_be_read_in_two_ways_is_refused(what: str, step: int | None, read_fields: ReadFields) -> None:
+def test_what_can_be_read_in_two_ways_is_refused(read_fields: ReadFields, subtests: pytest.Subtests) -> None:
     """RFC 9112, sections 2.2, 4, 5.1, 5.2, 6.1, 6.3, 7.1 and 11.1: at once, since no more of it may come."""
-    with pytest.raises(RemoteProtocolError, match=r"^it (does not speak HTTP/1\.1: |sen)"):
-        read(REFUSED[what], read_fields, step)
+    steps: list[int | None] = [1, None]
+    for what in REFUSED:
+        for step in steps:
+            with (
+                subtests.test(what=what, step=step),
+                pytest.raises(RemoteProtocolError, match=r"^it (does not speak HTTP/1\.1: |sen)"),
+            ):
+                read(REFUSED[what], read_fields, step)
 
 
 def by_h11(data: bytes) -> tuple[list[tuple[bytes, bytes]], bytes] | None:

@@ -11,9 +11,9 @@ from inside_parsers import shown_url
 from trio_mcp import ConnectionLost, HttpServerParameters, HttpSettings, open_client
 
 
-@pytest.mark.parametrize(
-    ("url", "authority", "path", "origin"),
-    [
+def test_a_url_is_taken_apart(subtests: pytest.Subtests) -> None:
+    """RFC 3986, and what `Host` wants of it (RFC 9110, section 7.2)."""
+    rows: list[tuple[str, str, str, str]] = [
         ("http://localhost:8000/mcp", "localhost:8000", "/mcp", "http://localhost:8000"),
         ("http://example.com", "example.com", "/", "http://example.com"),
         ("https://example.com:443/", "example.com", "/", "https://example.com"),
@@ -33,14 +33,13 @@ from trio_mcp import ConnectionLost, HttpServerParameters, HttpSettings, open_cl
         ("http://example.com/a%20b/%C3%BC?x=%2F", "example.com", "/a%20b/%C3%BC?x=%2F", "http://example.com"),
         ("http://my_host.internal./x", "my_host.internal.", "/x", "http://my_host.internal."),
         ("http+unix://%2Frun%2Fmcp.sock/mcp?x", "localhost", "/mcp?x", "http+unix://%2Frun%2Fmcp.sock"),
-    ],
-)
-def test_a_url_is_taken_apart(url: str, authority: str, path: str, origin: str) -> None:
-    """RFC 3986, and what `Host` wants of it (RFC 9110, section 7.2)."""
-    target = parse_target(url)
-    assert (target.authority, target.path, target.address) == (authority, path, origin)
-    assert target.is_secure == url.lower().startswith("https")
-    assert parse_target(target.url) == target
+    ]
+    for url, authority, path, origin in rows:
+        with subtests.test(url=url):
+            target = parse_target(url)
+            assert (target.authority, target.path, target.address) == (authority, path, origin)
+            assert target.is_secure == url.lower().startswith("https")
+            assert parse_target(target.url) == target
 
 
 def test_a_unix_socket_is_found_by_its_path() -> None:
@@ -48,9 +47,8 @@ def test_a_unix_socket_is_found_by_its_path() -> None:
     assert parse_target("http://example.com/").socket_path is None
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_a_url_that_cannot_be_asked_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
         "", "example.com/mcp", "/mcp", "ftp://example.com/", "ws://example.com/", "http://", "http:///mcp",
         "http://user@example.com/", "http://user:hunter2@example.com/", "http://@example.com/",
         "http://example.com:0/", "http://example.com:65536/", "http://example.com:x/",
@@ -58,29 +56,28 @@ def test_a_unix_socket_is_found_by_its_path() -> None:
         "http://[::1/", "http://[::g]/", "http://[127.0.0.1]/", "http://ex%61mple.com/", "http://a..b/",
         "http://" + "a" * 64 + "ü.example/", "http://" + "a." * 130 + "b/", "http+unix:///mcp", "http+unix://%00/",
         "http://例え。..テスト/", "http://" + "a" * 64 + "/mcp", "http://a." + "b" * 64 + ".c/", "http://a/\ud800",
-    ],
-)  # fmt: skip
-def test_a_url_that_cannot_be_asked_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match=r"\S") as caught:
-        parse_target(url)
-    assert "hunter2" not in str(caught.value)
+    ]  # fmt: skip
+    for url in rows:
+        with subtests.test(url=url):
+            with pytest.raises(ValueError, match=r"\S") as caught:
+                parse_target(url)
+            assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_no_secret_of_a_url_is_repeated(subtests: pytest.Subtests) -> None:
+    """Errors go to logs; a password may hold the characters that end a host, and queries hold keys and tokens."""
+    rows: list[str] = [
         "http://user:hunter2@example.com/", "http://user:se#hunter2@example.com/", "http://user:se/hunter2@example.com",
         "http://user:se?hunter2@example.com/", "http://[hunter2@example.com/", "ftp://user:hunter2@example.com/",
         "http://user:hunter2@example.com:x/", "http://example.com:x/?token=hunter2", "http://e x/?token=hunter2",
         "http://exa..mple.com/#hunter2", "http://[::g]/?hunter2", "ftp://example.com/?token=hunter2",
         "http+unix:///mcp?token=hunter2", "http://\u2100hunter2@example.com/", "hunter2@example.com",
-    ],
-)  # fmt: skip
-def test_no_secret_of_a_url_is_repeated(url: str) -> None:
-    """Errors go to logs; a password may hold the characters that end a host, and queries hold keys and tokens."""
-    with pytest.raises(ValueError, match=r"\S") as caught:
-        HttpServerParameters(url)
-    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+    ]  # fmt: skip
+    for url in rows:
+        with subtests.test(url=url):
+            with pytest.raises(ValueError, match=r"\S") as caught:
+                HttpServerParameters(url)
+            assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_what_is_shown_of_a_server_has_no_secrets() -> None:
@@ -94,18 +91,24 @@ def test_what_is_shown_of_a_server_has_no_secrets() -> None:
 
 
 # As in `http_proxy`, where people write their passwords as they are.
-@pytest.mark.parametrize(
-    "url",
-    [
+async def test_a_proxys_password_is_never_shown(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """A `#`, `?` or `/` in it ended the host for us, and the rest was shown as the host's port."""
+    rows: list[str] = [
         "http://user:se#hunter2@proxy:3128", "http://user:se/hunter2@proxy:3128", "http://user:se?hunter2@proxy:3128",
         "user:se#hunter2@proxy:3128", "user:hunter2", "http://user:hunter2", "http://user:hunter2@", "hunter2@proxy:x",
         "http://user:[hunter2@proxy:3128", "http://user:]hunter2@proxy:3128", "socks5://user:hunter2@proxy:3128",
         "http://user:hunter2@pro xy", "http://user:hunter2@proxy:3128x", "http://\u2100hunter2@proxy:3128",
         "http://user:hunter2@[::g]:3128", "http://user:hun@ter2/x@proxy",
-    ],
-)  # fmt: skip
-async def test_a_proxys_password_is_never_shown(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A `#`, `?` or `/` in it ended the host for us, and the rest was shown as the host's port."""
+    ]  # fmt: skip
+    for url in rows:
+        with subtests.test(url=url):
+            await look_for_the_password(url, monkeypatch)
+
+
+async def look_for_the_password(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give this for the proxy, in both ways, and look at what is said of it."""
     with pytest.raises(ValueError, match=r"\S") as refused:
         HttpSettings(proxy=url)
     monkeypatch.setenv("http_proxy", url)
@@ -119,19 +122,18 @@ async def test_a_proxys_password_is_never_shown(url: str, monkeypatch: pytest.Mo
             assert part not in told, told
 
 
-@pytest.mark.parametrize(
-    ("reference", "url"),
-    [
+def test_references_are_resolved(subtests: pytest.Subtests) -> None:
+    """RFC 3986, section 5."""
+    rows: list[tuple[str, str]] = [
         ("/mcp/", "http://example.com:8000/mcp/"),
         ("mcp/?a=b", "http://example.com:8000/v1/mcp/?a=b"),
         ("?a", "http://example.com:8000/v1/x?a"),
         ("//other.example/x", "http://other.example/x"),
         ("https://example.com:8000/", "https://example.com:8000/"),
-    ],
-)
-def test_references_are_resolved(reference: str, url: str) -> None:
-    """RFC 3986, section 5."""
-    assert parse_target("http://example.com:8000/v1/x?y").join(reference).url == url
+    ]
+    for reference, url in rows:
+        with subtests.test(reference=reference, url=url):
+            assert parse_target("http://example.com:8000/v1/x?y").join(reference).url == url
 
 
 def test_references_are_resolved_on_a_unix_socket() -> None:
@@ -148,23 +150,26 @@ def test_a_reference_that_is_no_url_is_refused() -> None:
             parse_target("http://example.com/").join(reference)
 
 
-@pytest.mark.parametrize("scheme", ["http", "wss", "tcp", "TLS"])
-async def test_a_host_that_no_name_can_have_is_named(scheme: str) -> None:
+async def test_a_host_that_no_name_can_have_is_named(subtests: pytest.Subtests) -> None:
     """Before anybody is asked for its address; and what was given is quoted, not what it is read as."""
-    url = f"{scheme}://{'a' * 64}.example:8000"
-    with pytest.raises(ValueError, match="at most 63 characters, not 64") as caught:
-        async with open_client(url):
-            pass
-    assert url in str(caught.value)
+    for scheme in ("http", "wss", "tcp", "TLS"):
+        with subtests.test(scheme=scheme):
+            url = f"{scheme}://{'a' * 64}.example:8000"
+            with pytest.raises(ValueError, match="at most 63 characters, not 64") as caught:
+                async with open_client(url):
+                    pass
+            assert url in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["unix:///\ud800", "http+unix://%2Fa/\ud800", "tcp://\ud800:80", "ws://a/\ud800"])
-async def test_half_a_character_is_in_no_url(url: str) -> None:
+async def test_half_a_character_is_in_no_url(subtests: pytest.Subtests) -> None:
     """What cannot be written in UTF-8 is told by the error that all other URLs have."""
-    with pytest.raises(ValueError, match=r"ud800") as caught:
-        async with open_client(url):
-            pass
-    assert not isinstance(caught.value, UnicodeError)
+    rows: list[str] = ["unix:///\ud800", "http+unix://%2Fa/\ud800", "tcp://\ud800:80", "ws://a/\ud800"]
+    for url in rows:
+        with subtests.test(url=url):
+            with pytest.raises(ValueError, match=r"ud800") as caught:
+                async with open_client(url):
+                    pass
+            assert not isinstance(caught.value, UnicodeError)
 
 
 async def test_an_unknown_scheme_is_told_with_all_that_are_known() -> None:
@@ -177,15 +182,13 @@ async def test_an_unknown_scheme_is_told_with_all_that_are_known() -> None:
     assert len(str(caught.value)) < 1_000
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
+def test_no_password_is_shown() -> None:
+    """Also where a URL has no scheme, and another URL in it has one."""
+    rows: list[tuple[str, str]] = [
         ("https://me:hunter2@example.com/a", "https://…"),
         ("me:hunter2@example.com/back?to=https://example.com/", "…"),
         ("me:hunter2@://", "…"),
         ("https://example.com/a?key=hunter2#b", "https://example.com/a?…"),
-    ],
-)
-def test_no_password_is_shown(url: str, shown: str) -> None:
-    """Also where a URL has no scheme, and another URL in it has one."""
-    assert shown_url(url) == shown
+    ]
+    for url, shown in rows:
+        assert shown_url(url) == shown

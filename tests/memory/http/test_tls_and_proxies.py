@@ -7,7 +7,7 @@ from inside_http import HttpClient, HttpRequest, HttpTarget, open_http_client, p
 
 from trio_mcp import ConnectionLost
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("read_fields")]
+pytestmark = pytest.mark.timeout(60)
 
 
 async def fetch(client: HttpClient, target: HttpTarget, body: bytes = b"{}") -> bytes:
@@ -15,9 +15,11 @@ async def fetch(client: HttpClient, target: HttpTarget, body: bytes = b"{}") -> 
         return await response.read(10_000_000)
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "url", "proxied"),
-    [
+def test_the_environment_says_when_a_proxy_is_asked(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """As curl and Python do: suffixes in no_proxy, with or without a port."""
+    rows: list[tuple[str, str, str, bool]] = [
         ("http_proxy", "http://proxy:3128", "http://example.com/", True),
         ("HTTP_PROXY", "http://proxy:3128", "http://example.com/", True),
         ("http_proxy", "http://proxy:3128", "https://example.com/", False),
@@ -32,12 +34,15 @@ async def fetch(client: HttpClient, target: HttpTarget, body: bytes = b"{}") -> 
         ("http_proxy", "http://proxy:3128", "http://deep.internal.example.com:8000/", False),
         ("http_proxy", "http://proxy:3128", "http://example.org:8000/", False),
         ("http_proxy", "http://proxy:3128", "http://example.org/", True),
-    ],
-)
-def test_the_environment_says_when_a_proxy_is_asked(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, url: str, proxied: bool
-) -> None:
-    """As curl and Python do: suffixes in no_proxy, with or without a port."""
+    ]
+    for variable, value, url, proxied in rows:
+        row = subtests.test(variable=variable, value=value, url=url, proxied=proxied)
+        with row, monkeypatch.context() as patch:
+            look_for_a_proxy(patch, variable, value, url, proxied)
+
+
+def look_for_a_proxy(monkeypatch: pytest.MonkeyPatch, variable: str, value: str, url: str, proxied: bool) -> None:
+    """Set a variable, and ask which proxy a URL is asked through."""
     monkeypatch.setenv(variable, value)
     monkeypatch.setenv("no_proxy", "internal.example.com,example.org:8000")
     proxy = proxy_for(parse_target(url))

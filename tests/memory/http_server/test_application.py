@@ -64,23 +64,22 @@ async def test_pages_may_read_nothing_by_default() -> None:
         assert (answer.status, "access-control-allow-origin" in answer.headers) == (200, False)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
+async def test_where_the_endpoint_is(subtests: pytest.Subtests) -> None:
+    """And nothing anywhere else."""
+    rows: list[tuple[str, str | None, int]] = [
         ("POST", "/other", 404),
         ("PUT", None, 405),
         ("POST", "/mcp/", 200),
         ("POST", "/mcp?x=1", 200),
         ("GET", "/", 404),
-    ],
-)
-async def test_where_the_endpoint_is(method: str, path: str | None, status: int) -> None:
-    """And nothing anywhere else."""
+    ]
     async with open_raw(make_server()) as raw:
-        answer = await raw.send(call_tool("add", a=1, b=1), method=method, path=path)
-    assert answer.status == status
-    if status == 405:
-        assert answer.headers["allow"] == "POST, GET, DELETE"
+        for method, path, status in rows:
+            with subtests.test(method=method, path=path, status=status):
+                answer = await raw.send(call_tool("add", a=1, b=1), method=method, path=path)
+                assert answer.status == status
+                if status == 405:
+                    assert answer.headers["allow"] == "POST, GET, DELETE"
 
 
 async def test_who_asks_is_found_out_before_anything_is_read() -> None:
@@ -213,9 +212,9 @@ async def test_a_web_socket_is_closed() -> None:
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
+def test_settings_are_checked(subtests: pytest.Subtests) -> None:
+    """When they are made, and the message names what is wrong."""
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"path": "mcp"}, "path"),
         ({"max_body_bytes": 0}, "max_body_bytes"),
         ({"body_timeout": 0}, "body_timeout"),
@@ -225,27 +224,23 @@ async def test_a_web_socket_is_closed() -> None:
         ({"sse": True, "sse_path": "/mcp"}, "sse_path"),
         ({"trusted_proxies": ["proxy.example.com"]}, "trusted proxy"),
         ({"proxy_headers": "x-real-ip"}, "proxy_headers"),
-    ],
-)
-def test_settings_are_checked(options: dict[str, Any], named: str) -> None:
-    """When they are made, and the message names what is wrong."""
-    with pytest.raises(ValueError, match=named):
-        HttpServerSettings(**options)
+    ]
+    for options, named in rows:
+        with subtests.test(options=options, named=named), pytest.raises(ValueError, match=named):
+            HttpServerSettings(**options)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_settings_have_types(subtests: pytest.Subtests) -> None:
+    """A string of hosts would be a set of letters."""
+    rows: list[dict[str, Any]] = [
         {"max_sessions": True},
         {"body_timeout": "1"},
         {"allowed_hosts": "example.com"},
         {"trusted_proxies": "127.0.0.1"},
-    ],
-)
-def test_settings_have_types(options: dict[str, Any]) -> None:
-    """A string of hosts would be a set of letters."""
-    with pytest.raises(TypeError):
-        HttpServerSettings(**options)
+    ]
+    for options in rows:
+        with subtests.test(options=options), pytest.raises(TypeError):
+            HttpServerSettings(**options)
 
 
 class Host:

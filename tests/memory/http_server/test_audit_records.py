@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 from http_raw import call_tool, modern, open_raw
+from http_server_fixtures import EVERY_HOST
 from shared.http_server_audit_records import audited as audited
 from shared.http_server_audit_records import make_server, told
 
@@ -34,6 +35,7 @@ async def authenticate(call: HttpCall) -> str | None:
     return {"Bearer of-ann": "ann"}.get(call.headers.get("authorization") or "")
 
 
+@EVERY_HOST
 @pytest.mark.usefixtures("under")
 async def test_each_refusal_over_http_is_one_record(audited: pytest.LogCaptureFixture) -> None:
     """Status, path, address and principal; nothing of a token."""

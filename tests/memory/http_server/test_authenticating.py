@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from http_raw import call_tool, open_raw
+from http_server_fixtures import EVERY_HOST
 from raw import initialize
 
 from trio_mcp import Context, HttpCall, HttpRefused, HttpServerSettings, Server
@@ -69,9 +70,19 @@ def test_anonymous_clients_are_not_let_in_by_a_word() -> None:
         HttpServerSettings(allow_anonymous=word)
 
 
-@pytest.mark.parametrize("said", [True, False, 0, 7, b"ann", ["ann"], object()])
-async def test_a_principal_that_is_no_name_is_refused(said: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_principal_that_is_no_name_is_refused(
+    caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
+) -> None:
     """`return token == secret` is a mistake, which the log explains."""
+    rows: list[Any] = [True, False, 0, 7, b"ann", ["ann"], object()]
+    for said in rows:
+        with subtests.test(said=said):
+            caplog.clear()
+            await take_for_a_principal(said, caplog)
+
+
+async def take_for_a_principal(said: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Let the hook return this."""
 
     async def authenticate(call: HttpCall) -> str | None:
         return said  # type: ignore[no-any-return]
@@ -88,20 +99,24 @@ class Own(BaseException):
     """Something of somebody's own."""
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+@EVERY_HOST
+async def test_what_the_hook_raises_costs_its_request_alone(subtests: pytest.Subtests) -> None:
+    """As for handlers: only `KeyboardInterrupt` ends the program, and nothing inside is told to a client."""
+    rows: list[BaseException] = [
         SystemExit(3),
         GeneratorExit(),
         asyncio.CancelledError(),
         Own("secret"),
         RuntimeError("secret"),
         ExceptionGroup("secret", [ValueError("secret"), HttpRefused(401, "one of two")]),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-async def test_what_the_hook_raises_costs_its_request_alone(error: BaseException) -> None:
-    """As for handlers: only `KeyboardInterrupt` ends the program, and nothing inside is told to a client."""
+    ]
+    for error in rows:
+        with subtests.test(error=error):
+            await raise_in_the_hook(error)
+
+
+async def raise_in_the_hook(error: BaseException) -> None:
+    """Let the hook raise this for whoever does not say a name."""
 
     async def authenticate(call: HttpCall) -> str | None:
         if call.headers.get("x-user") is None:
@@ -117,6 +132,7 @@ async def test_what_the_hook_raises_costs_its_request_alone(error: BaseException
     assert served == ["ann"]
 
 
+@EVERY_HOST
 async def test_a_stray_cancellation_of_the_hook_is_its_own_failure() -> None:
     """Of a scope that was left before: nobody has cancelled the request."""
 
@@ -149,6 +165,7 @@ async def test_a_refusal_out_of_a_nursery_is_one() -> None:
 
 
 @pytest.mark.parametrize("what", ["scope", "cancelled scope", "nursery"])
+@EVERY_HOST
 async def test_what_the_hook_leaves_open_costs_its_request_alone(what: str) -> None:
     """A scope that it has left on the stack would cancel whatever this task does next, here: answering."""
     task_ended = trio.Event()
@@ -199,6 +216,7 @@ async def test_a_hook_that_never_returns_is_given_up(autojump_clock: object) -> 
         assert ended == [pytest.approx(began + 7)]
 
 
+@EVERY_HOST
 async def test_no_principal_is_looked_up_for_a_client_that_has_gone(autojump_clock: object) -> None:
     """Its place is free again at once."""
     begun, ended = trio.Event(), trio.Event()
@@ -218,6 +236,7 @@ async def test_no_principal_is_looked_up_for_a_client_that_has_gone(autojump_clo
             await ended.wait()
 
 
+@EVERY_HOST
 async def test_fields_that_the_hook_adds_to_the_answer_do_not_tear_it() -> None:
     """`HttpCall.answer_headers` is what it may write to: text is taken, and what cannot be sent is its failure."""
     fields: list[Any] = [[("x-who", "ann")], [(b"x-who", b"ann\r\nx: y")], [("x-who", "\N{SNOWMAN}")], ["x"]]

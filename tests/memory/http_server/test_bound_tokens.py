@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from http_raw import call_tool, open_raw
+from http_server_fixtures import EVERY_HOST
 from inside_protection import (
     DpopKey,
     Overdrawn,
@@ -51,9 +52,9 @@ async def test_a_token_is_good_with_a_proof_for_each_request() -> None:
 
 
 @pytest.mark.usefixtures("under")
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
+async def test_another_proof_is_refused(subtests: pytest.Subtests) -> None:
+    """Each check of section 4.3, and the digest of the body where there is one."""
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"method": "GET"}, "invalid_dpop_proof"),
         ({"url": "http://localhost:8000/other"}, "invalid_dpop_proof"),
         ({"url": "https://evil.test/mcp"}, "invalid_dpop_proof"),
@@ -63,14 +64,13 @@ async def test_a_token_is_good_with_a_proof_for_each_request() -> None:
         ({"access_token": None}, "invalid_dpop_proof"),
         ({"by": DpopKey()}, "invalid_token"),
         ({"body": b"{}"}, "invalid_dpop_proof"),
-    ],
-)
-async def test_another_proof_is_refused(changes: dict[str, Any], error: str) -> None:
-    """Each check of section 4.3, and the digest of the body where there is one."""
+    ]
     async with open_raw(make_server(), auth=protection()) as raw:
-        refused = await raw.send(call_tool("whoami"), signed(proof(**changes)))
-        assert refused.status == 401
-        assert f'error="{error}"' in refused.headers["www-authenticate"]
+        for changes, error in rows:
+            with subtests.test(changes=changes, error=error):
+                refused = await raw.send(call_tool("whoami"), signed(proof(**changes)))
+                assert refused.status == 401
+                assert f'error="{error}"' in refused.headers["www-authenticate"]
 
 
 @pytest.mark.usefixtures("under")
@@ -92,6 +92,7 @@ async def test_a_bound_token_is_no_bearer_token() -> None:
             assert refused.headers["www-authenticate"].startswith("DPoP" if dpop == "required" else "Bearer")
 
 
+@EVERY_HOST
 @pytest.mark.usefixtures("under")
 async def test_a_proof_needs_the_nonce_of_the_server() -> None:
     """Section 9: it shows that the proof is new. Each answer brings the current one."""
@@ -135,9 +136,9 @@ def test_a_proof_may_be_signed_by_an_rsa_key(size: int) -> None:
     rules.check([made], holder="ann", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_a_proof_that_holds_anything_is_refused_and_no_failure(subtests: pytest.Subtests) -> None:
+    """It is written by a client: whatever is in it is that client's mistake (section 4.3), and costs no log."""
+    rows: list[dict[str, Any] | str] = [
         {"iat": 10**400},
         {"iat": float("nan")},
         {"nonce": []},
@@ -145,11 +146,14 @@ def test_a_proof_may_be_signed_by_an_rsa_key(size: int) -> None:
         {"htu": "http://["},
         {"htu": "https://mcp.test:x/mcp"},
         "[" * 1_500 + "]" * 1_500,
-    ],
-    ids=["iat-long", "iat-nan", "nonce-list", "nonce-object", "htu-host", "htu-port", "deep"],
-)
-def test_a_proof_that_holds_anything_is_refused_and_no_failure(changes: dict[str, Any] | str) -> None:
-    """It is written by a client: whatever is in it is that client's mistake (section 4.3), and costs no log."""
+    ]
+    for changes in rows:
+        with subtests.test(changes=str(changes)[:50]):
+            check_a_proof(changes)
+
+
+def check_a_proof(changes: dict[str, Any] | str) -> None:
+    """Check a proof that is signed as it should be, and says this."""
     from joserfc import jws
     from joserfc.jwk import ECKey
 

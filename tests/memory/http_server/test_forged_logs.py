@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 from http_raw import call_tool, modern, open_raw
+from http_server_fixtures import EVERY_HOST
 from shared.http_server_forged_logs import check, make_server
 
 pytestmark = [pytest.mark.timeout(60)]
@@ -16,6 +17,7 @@ NASTY: Final = "x\n2026-01-01 INFO root: all is well\r\x1b[2J\x9b2J\x00\u2028\u2
 ENCODED: Final = "".join(f"%{byte:02X}" for byte in NASTY.encode())
 
 
+@EVERY_HOST
 @pytest.mark.usefixtures("under")
 async def test_what_is_posted_forges_no_record(caplog: pytest.LogCaptureFixture) -> None:
     """Names, ids, versions, cursors, arguments and what handlers say of them."""
@@ -51,12 +53,15 @@ async def test_what_is_posted_forges_no_record(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.usefixtures("under")
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT"])
-async def test_a_path_forges_no_record(method: str, caplog: pytest.LogCaptureFixture) -> None:
+@EVERY_HOST
+async def test_a_path_forges_no_record(caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests) -> None:
     """`%0a` in a path was a line break in the log, with whatever the client wanted behind it."""
-    with caplog.at_level(logging.DEBUG, "trio_mcp"):
-        async with open_raw(make_server()) as raw:
-            answer = await raw.send(method=method, path=f"/{ENCODED}")
-    assert answer.status == 404
-    check(caplog, at_least=1)
-    assert "all is well" in caplog.text, "the path was not logged at all"
+    for method in ("GET", "POST", "DELETE", "PUT"):
+        with subtests.test(method=method):
+            caplog.clear()
+            with caplog.at_level(logging.DEBUG, "trio_mcp"):
+                async with open_raw(make_server()) as raw:
+                    answer = await raw.send(method=method, path=f"/{ENCODED}")
+            assert answer.status == 404
+            check(caplog, at_least=1)
+            assert "all is well" in caplog.text, "the path was not logged at all"

@@ -32,9 +32,9 @@ def test_what_a_head_says(read_fields: ReadFields) -> None:
     assert read.headers.get("x-8") == "\xe9"
 
 
-@pytest.mark.parametrize(
-    ("data", "keeps_alive"),
-    [
+def test_whether_another_request_may_follow(read_fields: ReadFields, subtests: pytest.Subtests) -> None:
+    """RFC 9112, section 9.3; 1.0 never, which is always allowed."""
+    rows: list[tuple[bytes, bool]] = [
         (head(HOST, b"Connection: keep-alive"), True),
         (head(HOST, b"Connection: x, Close"), False),
         (head(HOST, b"Connection: x", b"connection: close"), False),
@@ -43,11 +43,10 @@ def test_what_a_head_says(read_fields: ReadFields) -> None:
         (head(HOST, line=b"POST / HTTP/1.0"), False),
         (head(line=b"POST / HTTP/1.0"), False),
         (head(HOST, b"Connection: keep-alive", line=b"POST / HTTP/1.0"), False),
-    ],
-)
-def test_whether_another_request_may_follow(data: bytes, read_fields: ReadFields, *, keeps_alive: bool) -> None:
-    """RFC 9112, section 9.3; 1.0 never, which is always allowed."""
-    assert read_head(data, read_fields).keeps_alive is keeps_alive
+    ]
+    for data, keeps_alive in rows:
+        with subtests.test(data=data, keeps_alive=keeps_alive):
+            assert read_head(data, read_fields).keeps_alive is keeps_alive
 
 
 def test_the_body_in_chunks_and_the_one_that_waits(read_fields: ReadFields) -> None:
@@ -56,9 +55,9 @@ def test_the_body_in_chunks_and_the_one_that_waits(read_fields: ReadFields) -> N
     assert read_head(head(HOST, b"Expect: 100-Continue"), read_fields).expects_continue
 
 
-@pytest.mark.parametrize(
-    ("line", "target"),
-    [
+def test_the_path_in_a_target(read_fields: ReadFields, subtests: pytest.Subtests) -> None:
+    """RFC 9112, section 3.2: proxies send the whole URL, which names the host that Host names."""
+    rows: list[tuple[bytes, bytes]] = [
         (b"POST http://localhost/mcp?a=b HTTP/1.1", b"/mcp?a=b"),
         (b"POST HTTPS://LocalHost:443/mcp HTTP/1.1", b"/mcp"),
         (b"POST http://localhost HTTP/1.1", b"/"),
@@ -67,20 +66,20 @@ def test_the_body_in_chunks_and_the_one_that_waits(read_fields: ReadFields) -> N
         (b"POST /http://elsewhere/mcp HTTP/1.1", b"/http://elsewhere/mcp"),
         (b"POST //elsewhere/mcp HTTP/1.1", b"//elsewhere/mcp"),
         (b"OPTIONS * HTTP/1.1", b"*"),
-    ],
-)
-def test_the_path_in_a_target(line: bytes, target: bytes, read_fields: ReadFields) -> None:
-    """RFC 9112, section 3.2: proxies send the whole URL, which names the host that Host names."""
-    assert read_head(head(HOST, line=line), read_fields).target == target
+    ]
+    for line, target in rows:
+        with subtests.test(line=line, target=target):
+            assert read_head(head(HOST, line=line), read_fields).target == target
 
 
-@pytest.mark.parametrize("what", REFUSED_HEADS)
-def test_what_can_be_read_in_two_ways_is_refused(what: str, read_fields: ReadFields) -> None:
+def test_what_can_be_read_in_two_ways_is_refused(read_fields: ReadFields, subtests: pytest.Subtests) -> None:
     """RFC 9112, sections 2.2, 5.1, 5.2, 6.1, 6.3 and 11.2: request smuggling."""
-    data, status = REFUSED_HEADS[what]
-    with pytest.raises(HttpRefused) as caught:
-        read_head(data, read_fields)
-    assert caught.value.status == status
+    for what in REFUSED_HEADS:
+        with subtests.test(what=what):
+            data, status = REFUSED_HEADS[what]
+            with pytest.raises(HttpRefused) as caught:
+                read_head(data, read_fields)
+            assert caught.value.status == status
 
 
 def in_both(data: bytes) -> list[RequestHead | int]:

@@ -18,7 +18,7 @@ from trio_mcp import (
     serve_http,
 )
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
+pytestmark = pytest.mark.timeout(60)
 
 
 class SilentWire(ConnectionIO):
@@ -66,9 +66,10 @@ async def test_an_ipv6_network_has_the_connections_of_one_client() -> None:
     await trio.lowlevel.checkpoint()
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "named"),
-    [
+@pytest.mark.usefixtures("host")
+async def test_what_cannot_be_listened_on_is_said_at_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Before anything is begun, with the name of the option: `660` is not `0o660`."""
+    rows: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"port": -1}, ValueError, "port must be 0 to 65535, not -1"),
         ({"port": 65_536}, ValueError, "port must be 0 to 65535, not 65536"),
         ({"port": "8000"}, TypeError, "port must be a whole number from 0 to 65535, not '8000'"),
@@ -78,15 +79,12 @@ async def test_an_ipv6_network_has_the_connections_of_one_client() -> None:
         ({"unix_path": "x", "unix_mode": 660}, ValueError, "unix_mode must be 0o0 to 0o777, not 0o1224"),
         ({"unix_path": "x", "unix_mode": "660"}, TypeError, "unix_mode must be a whole number"),
         ({"ssl_context": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}, ssl.SSLError, "(?i)server"),
-    ],
-)
-async def test_what_cannot_be_listened_on_is_said_at_once(
-    options: dict[str, Any], error: type[Exception], named: str, tmp_path: Path
-) -> None:
-    """Before anything is begun, with the name of the option: `660` is not `0o660`."""
-    if "unix_path" in options:
-        options = {**options, "unix_path": tmp_path / "x"}
-    options = {"port": 0, **options}
-    with trio.fail_after(20), pytest.raises(error, match=named):
-        await serve_http(make_server(), **options)
-    assert not list(tmp_path.iterdir())
+    ]
+    for options, error, named in rows:
+        with subtests.test(options=options, error=error, named=named):
+            given: dict[str, Any] = {"port": 0, **options}
+            if "unix_path" in options:
+                given["unix_path"] = tmp_path / "x"
+            with trio.fail_after(20), pytest.raises(error, match=named):
+                await serve_http(make_server(), **given)
+            assert not list(tmp_path.iterdir())

@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Events, open_raw
+from http_server_fixtures import EVERY_HOST
 from inside_endpoint import REPLACED_AT_ONCE
 from shared.http_server_kept_sessions import EVENTS, HOG, HONEST, PING, Client, settings
 
@@ -105,6 +106,7 @@ async def test_a_session_that_is_only_begun_does_not_last(autojump_clock: trio.t
         assert [(await client.send(id)).status for id in (begun, used, initialized)] == [404, 200, 200]
 
 
+@EVERY_HOST
 async def test_a_stream_of_2024_on_which_nothing_is_said_does_not_last(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -136,6 +138,7 @@ async def test_what_a_client_says_of_itself_is_bounded_by_name() -> None:
 
 
 @pytest.mark.parametrize("is_open", [False, True])
+@EVERY_HOST
 async def test_unread_messages_of_the_client_with_most_of_them_are_dropped(*, is_open: bool) -> None:
     """max_outbox_bytes is for each session: of a thousand that nobody reads it was a gigabyte."""
     times = (

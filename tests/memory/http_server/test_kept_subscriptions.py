@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Events, Raw, open_raw
+from http_server_fixtures import EVERY_HOST
 from raw import initialize
 from shared.http_server_kept_subscriptions import HOG, HONEST, SETTINGS, listen, make_server
 
@@ -20,6 +21,7 @@ async def told(events: Events) -> str:
         return str((await events.message()).get("method", "the end"))
 
 
+@EVERY_HOST
 async def test_the_oldest_subscription_of_the_client_with_most_is_ended_in_good_order(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 from http_raw import MODERN, Events, call_tool, modern, open_raw
+from http_server_fixtures import EVERY_HOST
 from raw import META
 
 from trio_mcp import Context, Field, HttpServerSettings, Limits, RequestError, Server
@@ -75,6 +76,7 @@ def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
 
 
 @pytest.mark.spec("basic/transports/streamable-http", "Receiving Messages", revisions="2026-07-28")
+@EVERY_HOST
 async def test_an_answer_is_json_and_a_stream_only_after_something_else() -> None:
     """basic/transports/streamable-http, "Sending Messages" 6 and "Receiving Messages"."""
     async with open_raw(make_server()) as raw:
@@ -98,9 +100,9 @@ async def test_json_only_answers_are_never_streams() -> None:
         assert answer.message["result"]["content"][0]["text"] == "done"
 
 
-@pytest.mark.parametrize(
-    ("message", "status", "code"),
-    [
+async def test_errors_have_their_status_and_the_id(subtests: pytest.Subtests) -> None:
+    """basic/transports/streamable-http, "Protocol Version Header" and "Server Validation"."""
+    rows: list[tuple[dict[str, Any], int, int]] = [
         (modern("x/unknown"), 404, -32601),
         (modern("initialize"), 404, -32601),
         (modern("ping"), 404, -32601),
@@ -112,39 +114,44 @@ async def test_json_only_answers_are_never_streams() -> None:
         (modern("x/broken"), 200, -32603),
         ({"jsonrpc": "2.0", "id": 1, "method": 5}, 400, -32600),
         ({"jsonrpc": "2.0", "id": 1, "result": {}}, 400, -32600),
-    ],
-)
-async def test_errors_have_their_status_and_the_id(message: dict[str, Any], status: int, code: int) -> None:
-    """basic/transports/streamable-http, "Protocol Version Header" and "Server Validation"."""
+    ]
     async with open_raw(make_server()) as raw:
-        answer = await raw.send(message, {"MCP-Protocol-Version": MODERN} if "params" not in message else None)
-    assert answer.status == status
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.error["code"] == code
-    assert "secret" not in answer.body.decode()
-    if "result" not in message:
-        assert answer.message["id"] == 1
-    if code == -32022:
-        assert answer.error["data"] == {
-            "supported": [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
-            "requested": "v999.0.0",
-        }
+        for message, status, code in rows:
+            with subtests.test(message=message, status=status, code=code):
+                answer = await raw.send(
+                    message, {"MCP-Protocol-Version": MODERN} if "params" not in message else None
+                )
+                assert answer.status == status
+                assert answer.headers["content-type"] == "application/json"
+                assert answer.error["code"] == code
+                assert "secret" not in answer.body.decode()
+                if "result" not in message:
+                    assert answer.message["id"] == 1
+                if code == -32022:
+                    assert answer.error["data"] == {
+                        "supported": [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
+                        "requested": "v999.0.0",
+                    }
 
 
 @pytest.mark.spec("basic/transports/streamable-http", "Request Metadata", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    "meta",
-    [None, {}, {VERSION: MODERN}, {"io.modelcontextprotocol/clientCapabilities": {}}],
-)
-@pytest.mark.parametrize("method", ["tools/list", "ping"])
-async def test_a_request_without_its_metadata_is_refused(meta: dict[str, Any] | None, method: str) -> None:
+async def test_a_request_without_its_metadata_is_refused(subtests: pytest.Subtests) -> None:
     """basic/index, "_meta": revision and capabilities come with every request."""
-    params = {} if meta is None else {"_meta": meta}
-    message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
-    async with open_raw(make_server()) as raw:
-        answer = await raw.send(message, {"MCP-Protocol-Version": MODERN, "Mcp-Method": method})
-    expected = (404, -32601) if method == "ping" and not meta else (400, -32602)
-    assert (answer.status, answer.error["code"], answer.message["id"]) == (*expected, 7)
+    metas: list[dict[str, Any] | None] = [
+        None,
+        {},
+        {VERSION: MODERN},
+        {"io.modelcontextprotocol/clientCapabilities": {}},
+    ]
+    for method in ("tools/list", "ping"):
+        for meta in metas:
+            with subtests.test(method=method, meta=meta):
+                params = {} if meta is None else {"_meta": meta}
+                message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+                async with open_raw(make_server()) as raw:
+                    answer = await raw.send(message, {"MCP-Protocol-Version": MODERN, "Mcp-Method": method})
+                expected = (404, -32601) if method == "ping" and not meta else (400, -32602)
+                assert (answer.status, answer.error["code"], answer.message["id"]) == (*expected, 7)
 
 
 @pytest.mark.spec("basic/transports/streamable-http", "Protocol Version Header", revisions="2026-07-28")
@@ -160,9 +167,9 @@ async def test_a_version_in_the_header_alone_decides_the_era() -> None:
 @pytest.mark.spec("basic/transports/streamable-http", "Server Validation", revisions="2026-07-28")
 @pytest.mark.spec("basic/transports/streamable-http", "Standard Request Headers", revisions="2026-07-28")
 @pytest.mark.spec("basic/transports/streamable-http", "Protocol Version Header", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    ("headers", "is_right"),
-    [
+async def test_header_fields_say_what_the_body_says(subtests: pytest.Subtests) -> None:
+    """basic/transports/streamable-http, "Request Metadata" and "Server Validation"; sessions are ignored."""
+    rows: list[tuple[dict[str, str | None], bool]] = [
         ({}, True),
         ({"Mcp-Method": None}, False),
         ({"Mcp-Method": "TOOLS/CALL"}, False),
@@ -179,17 +186,18 @@ async def test_a_version_in_the_header_alone_decides_the_era() -> None:
         ({"Mcp-Param-Region": "=?base64?SGVs!!!bG8=?="}, False),
         ({"Mcp-Param-Region": "hello"}, False),
         ({"Mcp-Session-Id": "whatever"}, True),
-    ],
-)
-async def test_header_fields_say_what_the_body_says(headers: dict[str, str | None], *, is_right: bool) -> None:
-    """basic/transports/streamable-http, "Request Metadata" and "Server Validation"; sessions are ignored."""
+    ]
     async with open_raw(make_server()) as raw:
-        answer = await raw.send(call_tool("region", region="Hello"), {"Mcp-Param-Region": "Hello", **headers})
-    if is_right:
-        assert (answer.status, answer.message["result"]["content"][0]["text"]) == (200, "Hello")
-        assert "mcp-session-id" not in answer.headers
-    else:
-        assert (answer.status, answer.error["code"], answer.message["id"]) == (400, -32020, 1)
+        for headers, is_right in rows:
+            with subtests.test(headers=headers, is_right=is_right):
+                answer = await raw.send(
+                    call_tool("region", region="Hello"), {"Mcp-Param-Region": "Hello", **headers}
+                )
+                if is_right:
+                    assert (answer.status, answer.message["result"]["content"][0]["text"]) == (200, "Hello")
+                    assert "mcp-session-id" not in answer.headers
+                else:
+                    assert (answer.status, answer.error["code"], answer.message["id"]) == (400, -32020, 1)
 
 
 async def test_a_missing_capability_is_400(autojump_clock: object) -> None:
@@ -207,6 +215,7 @@ async def test_a_missing_capability_is_400(autojump_clock: object) -> None:
     assert answer.error["data"]["requiredCapabilities"] == {"sampling": {}}
 
 
+@EVERY_HOST
 async def test_notifications_are_accepted_and_handled() -> None:
     """basic/transports/streamable-http, "Sending Messages" 5: 202 without a body, and no header is demanded."""
     server = make_server()
@@ -229,6 +238,7 @@ async def test_notifications_are_accepted_and_handled() -> None:
 
 @pytest.mark.spec("basic/transports/streamable-http", "Cancellation", revisions="2026-07-28")
 @pytest.mark.parametrize("streams", [True, False])
+@EVERY_HOST
 async def test_a_client_that_goes_cancels_its_handler(*, streams: bool) -> None:
     """basic/transports/streamable-http, "Cancellation"; in the JSON form as well."""
     log: list[str] = []
@@ -263,6 +273,7 @@ async def test_the_granted_time_ends_a_handler(autojump_clock: object) -> None:
     assert log == ["hang began", "hang ended"]
 
 
+@EVERY_HOST
 async def test_a_long_wait_becomes_a_stream_that_shows_life(autojump_clock: object) -> None:
     """Proxies and clients give up on what is silent ("Receiving Messages", the note on keep-alive)."""
     async with (
@@ -296,6 +307,7 @@ async def test_a_parked_handler_is_woken_by_another_request(autojump_clock: obje
     assert result["content"][0]["text"] == "sure: True"
 
 
+@EVERY_HOST
 async def test_subscriptions_are_streams_that_end_in_good_order(autojump_clock: object) -> None:
     """basic/patterns/subscriptions: acknowledged first, tagged, alive, and closed with a result on shutdown."""
     server = make_server()
@@ -369,6 +381,7 @@ async def test_a_rate_is_kept(autojump_clock: object) -> None:
         assert (await raw.send(call_tool("add", a=1, b=1))).status == 200
 
 
+@EVERY_HOST
 async def test_draining_answers_what_came_and_refuses_the_rest(autojump_clock: object) -> None:
     """The promise of every shutdown: within `drain_timeout` it is answered, then with an error, and then it ends."""
     log: list[str] = []

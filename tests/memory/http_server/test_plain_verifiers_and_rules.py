@@ -89,9 +89,9 @@ class Verifying:
         return await verify(token)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+async def test_a_verifier_may_be_a_plain_function(subtests: pytest.Subtests) -> None:
+    """It runs in a thread, for it may ask a database."""
+    rows: list[Any] = [
         verify_plainly,
         functools.partial(verify_plainly),
         verify,
@@ -99,20 +99,27 @@ class Verifying:
         verify_late,
         Verifying(),
         [verify_nothing, verify_plainly],
-    ],
-)
-async def test_a_verifier_may_be_a_plain_function(given: Any) -> None:
-    """It runs in a thread, for it may ask a database."""
-    async with open_raw(make_server(), auth=ResourceServer(RESOURCE, verifier=given)) as raw:
-        answer = await raw.send(call_tool("who"), {"Authorization": "Bearer k"})
-        assert answer.message["result"]["content"][0]["text"] == "ann"
-        assert (await raw.send(call_tool("who"), {"Authorization": "Bearer x"})).status == 401
+    ]
+    for given in rows:
+        with subtests.test(given=given):
+            async with open_raw(make_server(), auth=ResourceServer(RESOURCE, verifier=given)) as raw:
+                answer = await raw.send(call_tool("who"), {"Authorization": "Bearer k"})
+                assert answer.message["result"]["content"][0]["text"] == "ann"
+                assert (await raw.send(call_tool("who"), {"Authorization": "Bearer x"})).status == 401
 
 
-@pytest.mark.parametrize("nonsense", [True, "ann", 7, ["sub"], ("sub", "ann")])
 async def test_a_verifier_that_returns_something_else_is_told_what_to_return(
-    nonsense: Any, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
+    rows: list[Any] = [True, "ann", 7, ["sub"], ("sub", "ann")]
+    for nonsense in rows:
+        with subtests.test(nonsense=nonsense):
+            await return_from_a_verifier(nonsense, caplog)
+
+
+async def return_from_a_verifier(nonsense: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Let verifiers of both kinds return this."""
+
     async def wrong(token: str) -> Any:
         await trio.lowlevel.checkpoint()
         return nonsense
@@ -132,12 +139,16 @@ async def test_a_verifier_that_returns_something_else_is_told_what_to_return(
         ) in caplog.text
 
 
-@pytest.mark.parametrize("wrong", ["k", 7, {"k": "ann"}, JwtVerifier, CertificateVerifier, [verify, None]])
-def test_what_is_no_verifier_is_refused_where_it_is_given(wrong: Any) -> None:
-    with pytest.raises(
-        TypeError, match=r"^verifier must be a function, or an object such as JwtVerifier\(\.\.\.\)"
-    ):
-        ResourceServer(RESOURCE, verifier=wrong)
+def test_what_is_no_verifier_is_refused_where_it_is_given(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = ["k", 7, {"k": "ann"}, JwtVerifier, CertificateVerifier, [verify, None]]
+    for wrong in rows:
+        with (
+            subtests.test(wrong=wrong),
+            pytest.raises(
+                TypeError, match=r"^verifier must be a function, or an object such as JwtVerifier\(\.\.\.\)"
+            ),
+        ):
+            ResourceServer(RESOURCE, verifier=wrong)
 
 
 def authenticate_plainly(call: HttpCall) -> str | None:
@@ -172,17 +183,15 @@ async def test_a_plain_function_that_hangs_costs_its_request_alone() -> None:
         release.set()
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
+async def test_what_cannot_let_anybody_in_is_refused_at_once(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"authenticate": "ann"}, "authenticate takes a function, not str"),
         ({"auth": OAuth()}, r"auth takes ResourceServer\(\.\.\.\), not OAuth"),
         ({"auth": verify}, r"auth takes ResourceServer\(\.\.\.\), not function"),
-    ],
-)
-async def test_what_cannot_let_anybody_in_is_refused_at_once(given: dict[str, Any], problem: str) -> None:
-    with pytest.raises(TypeError, match=f"^{problem}$"):
-        await serve_http(make_server(), port=0, **given)
+    ]
+    for given, problem in rows:
+        with subtests.test(given=given, problem=problem), pytest.raises(TypeError, match=f"^{problem}$"):
+            await serve_http(make_server(), port=0, **given)
 
 
 # Signatures.

@@ -21,6 +21,8 @@ import trio
 import trio.testing
 from authorization_pages import shows
 from http_raw import Events, Raw, call_tool, modern, open_raw
+from http_server_fixtures import EVERY_HOST
+from inside_base import repetitions
 from inside_protection import guard_module
 from living import objects_of_ours
 from raw import initialize
@@ -103,6 +105,7 @@ def challenge_of(headers: dict[str, str]) -> dict[str, str]:
 @shows("Protected Resource Metadata Discovery Requirements")
 @shows("Authorization Server Discovery")
 @shows("Error Handling")
+@EVERY_HOST
 async def test_without_a_token_clients_are_shown_the_way() -> None:
     """RFC 9728, section 5.1, before anything of the body is read; and every page may read the metadata."""
     async with open_raw(make_server(), auth=protection(scopes={"mcp"}, name="Orders")) as raw:
@@ -185,9 +188,9 @@ def changed() -> str:
 @shows("Token Handling")
 @shows("Error Handling")
 @shows("Token Audience Binding and Validation")
-@pytest.mark.parametrize(
-    ("field", "reason"),
-    [
+async def test_other_tokens_are_refused(caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests) -> None:
+    """Each by a constant text; neither the answer nor the log shows anything of it."""
+    rows: list[tuple[str, str]] = [
         (bearer(lifetime=-120)["Authorization"], "the token has expired"),
         (bearer(nbf=4_000_000_000)["Authorization"], "the token is not valid yet"),
         (bearer(resource="https://other.test/mcp")["Authorization"], "the token is for another resource"),
@@ -207,19 +210,19 @@ def changed() -> str:
         ("Bearer WyJhbGciXQ.e30.AA", "the token is not valid"),  # whose header is a list
         ("Bearer " + "x" * 17_000, "the token is too long"),
         ("Bearer \xe4", "the token is not valid"),
-    ],
-)
-async def test_other_tokens_are_refused(field: str, reason: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Each by a constant text; neither the answer nor the log shows anything of it."""
+    ]
     async with open_raw(make_server(), auth=protection()) as raw:
-        for _ in range(2):
-            refused = await raw.send(call_tool("whoami"), {"Authorization": field})
-            assert refused.status == 401
-            said = challenge_of(refused.headers)
-            assert (said["error"], said["error_description"]) == ("invalid_token", reason)
-            assert said["resource_metadata"] == METADATA
-            if len(field) > 20:
-                assert field[-20:] not in caplog.text + refused.body.decode() + repr(refused.headers)
+        for field, reason in rows:
+            with subtests.test(field=field[:100], reason=reason):
+                repetitions.forget()  # what is logged of the last one would not be logged again
+                for _ in range(2):
+                    refused = await raw.send(call_tool("whoami"), {"Authorization": field})
+                    assert refused.status == 401
+                    said = challenge_of(refused.headers)
+                    assert (said["error"], said["error_description"]) == ("invalid_token", reason)
+                    assert said["resource_metadata"] == METADATA
+                    if len(field) > 20:
+                        assert field[-20:] not in caplog.text + refused.body.decode() + repr(refused.headers)
 
 
 @pytest.mark.parametrize(
@@ -246,12 +249,13 @@ async def test_the_log_says_what_came_and_what_was_expected(
     assert field[-20:] not in caplog.text
 
 
-@pytest.mark.parametrize("field", ["Basic YTpi", "Bearer", "Bearer ", ""])
-async def test_other_ways_to_log_in_are_none(field: str) -> None:
+async def test_other_ways_to_log_in_are_none(subtests: pytest.Subtests) -> None:
     """As without a token: there is nothing to say about it (RFC 6750, section 3.1)."""
     async with open_raw(make_server(), auth=protection()) as raw:
-        refused = await raw.send(call_tool("whoami"), {"Authorization": field})
-        assert (refused.status, "error" in challenge_of(refused.headers)) == (401, False)
+        for field in ("Basic YTpi", "Bearer", "Bearer ", ""):
+            with subtests.test(field=field):
+                refused = await raw.send(call_tool("whoami"), {"Authorization": field})
+                assert (refused.status, "error" in challenge_of(refused.headers)) == (401, False)
 
 
 @shows("Token Requirements")
@@ -289,11 +293,13 @@ async def test_made_up_tokens_displace_none(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @shows("Canonical Server URI")
-@pytest.mark.parametrize("audience", [RESOURCE, "HTTPS://MCP.test:443/mcp", ["https://x.test", RESOURCE]])
-async def test_a_token_may_be_for_several(audience: Any) -> None:
+async def test_a_token_may_be_for_several(subtests: pytest.Subtests) -> None:
     """RFC 7519, section 4.1.3; names of hosts have no case."""
+    rows: list[Any] = [RESOURCE, "HTTPS://MCP.test:443/mcp", ["https://x.test", RESOURCE]]
     async with open_raw(make_server(), auth=protection()) as raw:
-        assert (await raw.send(call_tool("whoami"), bearer(aud=audience))).status == 200
+        for audience in rows:
+            with subtests.test(audience=audience):
+                assert (await raw.send(call_tool("whoami"), bearer(aud=audience))).status == 200
 
 
 # Scopes.
@@ -349,16 +355,17 @@ REQUESTS = [
 
 @shows("Scope Challenge Handling")
 @shows("Runtime Insufficient Scope Errors")
-@pytest.mark.parametrize(("request_", "scope"), REQUESTS, ids=lambda each: each if isinstance(each, str) else "")
-async def test_who_lacks_a_scope_is_asked_to_come_back_with_it(request_: dict[str, Any], scope: str) -> None:
+async def test_who_lacks_a_scope_is_asked_to_come_back_with_it(subtests: pytest.Subtests) -> None:
     """Before anything is done; with all that the request needs (RFC 6750, section 3.1)."""
     async with open_raw(make_server(), auth=protection(scopes={"mcp"})) as raw:
-        refused = await raw.send(request_, bearer("mcp"))
-        assert refused.status == 403
-        said = challenge_of(refused.headers)
-        assert (said["error"], said["scope"]) == ("insufficient_scope", f"mcp {scope}")
-        if request_["method"] != "subscriptions/listen":
-            assert (await raw.send(request_, bearer("mcp", scope))).status == 200
+        for request_, scope in REQUESTS:
+            with subtests.test(request=request_, scope=scope):
+                refused = await raw.send(request_, bearer("mcp"))
+                assert refused.status == 403
+                said = challenge_of(refused.headers)
+                assert (said["error"], said["scope"]) == ("insufficient_scope", f"mcp {scope}")
+                if request_["method"] != "subscriptions/listen":
+                    assert (await raw.send(request_, bearer("mcp", scope))).status == 200
 
 
 async def test_what_a_function_refuses_is_not_there() -> None:
@@ -570,6 +577,7 @@ async def test_nobody_is_notified_of_what_they_may_not_read() -> None:
         assert (await raw.send(message, {**bearer(), **session})).status == 403
 
 
+@EVERY_HOST
 async def test_a_challenge_holds_nothing_but_itself(caplog: pytest.LogCaptureFixture) -> None:
     """Whatever a request, a token or the names of scopes contain: one field, one line."""
     server: Server[Any] = Server("x")
@@ -607,6 +615,7 @@ async def test_another_token_of_the_same_person_finds_its_session() -> None:
 
 @shows("Token Theft")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
+@EVERY_HOST
 async def test_a_stream_ends_when_its_token_expires(era: str, autojump_clock: trio.testing.MockClock) -> None:
     """A long one must not outlive the right to read it; requests that are under way are finished."""
     settings = HttpServerSettings(keep_alive_interval=1_000)
@@ -767,11 +776,12 @@ async def test_a_handler_gets_the_token_if_that_is_wanted() -> None:
 
 @shows("Communication Security")
 @shows("Canonical Server URI")
-@pytest.mark.parametrize("url", ["http://mcp.test/mcp", "https://mcp.test/#x", "mcp.test", "https://", 7])
-def test_a_resource_is_a_url(url: Any) -> None:
+def test_a_resource_is_a_url(subtests: pytest.Subtests) -> None:
     """RFC 8707, section 2: absolute, and without a fragment; plain http is for this machine."""
-    with pytest.raises((ValueError, TypeError), match="resource"):
-        ResourceServer(url, authorization_servers=[ISSUER])
+    rows: list[Any] = ["http://mcp.test/mcp", "https://mcp.test/#x", "mcp.test", "https://", 7]
+    for url in rows:
+        with subtests.test(url=url), pytest.raises((ValueError, TypeError), match="resource"):
+            ResourceServer(url, authorization_servers=[ISSUER])
 
 
 @shows("Refresh Tokens")

@@ -14,6 +14,7 @@ import trio
 import trio.testing
 from http_hosted import Hosted
 from http_raw import Answer, Events, Raw, call_tool, open_raw
+from http_server_fixtures import EVERY_HOST
 from inside_endpoint import _host
 from inside_http import parse_target
 from living import objects_of_ours
@@ -39,11 +40,17 @@ SESSION_REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
 ARRIVAL = "_endpoint._session_channel._Arrival"
 
 
-@pytest.mark.spec("basic/transports", "Session Management")
-@pytest.mark.spec("basic/transports", "Sequence Diagram")
-@pytest.mark.parametrize("revision", SESSION_REVISIONS)
-async def test_a_session_from_its_beginning_to_its_end(revision: str) -> None:
+@pytest.mark.spec("basic/transports", "Session Management", revisions=SESSION_REVISIONS)
+@pytest.mark.spec("basic/transports", "Sequence Diagram", revisions=SESSION_REVISIONS)
+async def test_a_session_from_its_beginning_to_its_end(subtests: pytest.Subtests) -> None:
     """2025-11-25, basic/transports, "Session Management"."""
+    for revision in SESSION_REVISIONS:
+        with subtests.test(revision=revision):
+            await live_through_a_session(revision)
+
+
+async def live_through_a_session(revision: str) -> None:
+    """Begin a session, use it, end it, and try to use it further."""
     async with open_raw(make_server()) as raw:
         session = await begin(raw, revision)
         other = await begin(raw, revision)
@@ -66,27 +73,24 @@ async def test_a_session_from_its_beginning_to_its_end(revision: str) -> None:
         assert (await other.send(call("add", a=1, b=2))).status == 200
 
 
-@pytest.mark.spec("basic/transports", "Session Management")
-@pytest.mark.spec("basic/transports", "Protocol Version Header")
-@pytest.mark.parametrize("revision", SESSION_REVISIONS)
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
+@pytest.mark.spec("basic/transports", "Session Management", revisions=SESSION_REVISIONS)
+@pytest.mark.spec("basic/transports", "Protocol Version Header", revisions=SESSION_REVISIONS)
+async def test_what_belongs_to_no_session_is_refused(subtests: pytest.Subtests) -> None:
+    """ "Session Management" 2 and 3, "Protocol Version Header"."""
+    rows: list[tuple[dict[str, str | None], int]] = [
         ({"Mcp-Session-Id": None}, 400),
         ({"Mcp-Session-Id": "unknown"}, 404),
         ({"Mcp-Session-Id": ""}, 404),
         ({"MCP-Protocol-Version": "2099-01-01"}, 400),
         ({"MCP-Protocol-Version": None}, 200),
         ({"MCP-Protocol-Version": "2025-06-18"}, 200),
-    ],
-)
-async def test_what_belongs_to_no_session_is_refused(
-    headers: dict[str, str | None], status: int, revision: str
-) -> None:
-    """ "Session Management" 2 and 3, "Protocol Version Header"."""
-    async with open_raw(make_server()) as raw:
-        session = await begin(raw, revision)
-        assert (await session.send(call("add", a=1, b=2), **headers)).status == status
+    ]
+    for headers, status in rows:
+        for revision in SESSION_REVISIONS:
+            with subtests.test(headers=headers, status=status, revision=revision):
+                async with open_raw(make_server()) as raw:
+                    session = await begin(raw, revision)
+                    assert (await session.send(call("add", a=1, b=2), **headers)).status == status
 
 
 async def test_a_session_belongs_to_the_principal_that_began_it() -> None:
@@ -166,10 +170,18 @@ async def test_a_session_that_was_ended_is_gone_although_a_handler_cleans_up(aut
         await cleaned_up.wait()
 
 
-@pytest.mark.spec("basic/transports", "Multiple Connections")
-@pytest.mark.parametrize("revision", SESSION_REVISIONS)
-async def test_what_belongs_to_a_request_goes_to_its_stream(revision: str, autojump_clock: object) -> None:
+@pytest.mark.spec("basic/transports", "Multiple Connections", revisions=SESSION_REVISIONS)
+async def test_what_belongs_to_a_request_goes_to_its_stream(
+    autojump_clock: object, subtests: pytest.Subtests
+) -> None:
     """ "Sending Messages" 6 and "Multiple Connections": even with equal ids in two sessions at once."""
+    for revision in SESSION_REVISIONS:
+        with subtests.test(revision=revision):
+            await call_in_two_sessions(revision)
+
+
+async def call_in_two_sessions(revision: str) -> None:
+    """Make two calls with the same id at once, each in a session of its own."""
     async with open_raw(make_server()) as raw:
         one, two = await begin(raw, revision), await begin(raw, revision)
         answers: dict[str, Answer] = {}
@@ -207,6 +219,7 @@ async def test_an_id_that_is_in_use_is_refused_where_it_was_asked(autojump_clock
     assert answers[0].message["result"]["content"][0]["text"] == "done"
 
 
+@EVERY_HOST
 async def test_a_handler_asks_on_the_stream_of_its_request(autojump_clock: object) -> None:
     """The answer comes in a POST of its own, and is accepted with 202."""
     async with open_raw(make_server()) as raw:
@@ -343,6 +356,7 @@ async def test_cancellations_reach_a_session_in_which_too_much_waits(autojump_cl
         assert all("max_waiting_bytes" in problem for problem in refused)
 
 
+@EVERY_HOST
 async def test_a_post_whose_client_leaves_before_it_is_taken_is_not_served(autojump_clock: object) -> None:
     """max_waiting_bytes: while reading pauses, nobody but its client can say that it is not needed any more."""
     limits = Limits(max_inbound_requests=1, max_waiting_bytes=1_000)
@@ -424,6 +438,7 @@ async def test_a_cancellation_whose_client_leaves_before_it_is_taken_is_heard(
         assert (await session.send(call("add", 11, a=1, b=1))).status == 200
 
 
+@EVERY_HOST
 async def test_what_belongs_to_nothing_goes_to_the_get(autojump_clock: object) -> None:
     """ "Listening for Messages from the Server"; what was said before the stream opened is not lost."""
     server = make_server()
@@ -447,6 +462,7 @@ async def test_what_belongs_to_nothing_goes_to_the_get(autojump_clock: object) -
             assert events.comments >= 1
 
 
+@EVERY_HOST
 async def test_the_newest_get_has_the_stream(autojump_clock: object) -> None:
     """A client whose connection died comes back before we know; each message goes to one of them."""
     server = make_server()
@@ -480,6 +496,7 @@ async def test_a_cancelled_request_is_answered_by_http_alone(autojump_clock: obj
         assert (await session.send(call("add", 9, a=1, b=1))).status == 200
 
 
+@EVERY_HOST
 async def test_a_handler_is_cancelled_before_anything_is_said_of_it(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -540,6 +557,7 @@ async def test_a_cancellation_may_overtake_a_part_of_a_batch() -> None:
         assert [one["id"] for one in json.loads(answer.body)] == [1]
 
 
+@EVERY_HOST
 async def test_a_disconnect_cancels_nothing(autojump_clock: object) -> None:
     """ "Disconnection SHOULD NOT be interpreted as the client cancelling its request"."""
     log: list[str] = []
@@ -727,6 +745,7 @@ async def test_every_event_arrives_once_and_in_order(store: Any, pause: float, a
             assert await Events(response).next() is None
 
 
+@EVERY_HOST
 async def test_what_a_stuck_connection_takes_after_all_changes_nothing_for_the_one_after_it(
     autojump_clock: object,
 ) -> None:
@@ -759,6 +778,7 @@ async def test_what_a_stuck_connection_takes_after_all_changes_nothing_for_the_o
                 assert "result" in await new.message()
 
 
+@EVERY_HOST
 async def test_a_handler_lets_its_connection_go(autojump_clock: object) -> None:
     """SEP-1699: priming event with `retry`, the connection closes, and the answer is fetched later."""
     async with open_raw(make_server()) as raw:
@@ -789,23 +809,26 @@ async def test_releasing_does_nothing_where_the_client_cannot_reconnect() -> Non
         assert (answer.is_stream, answer.message["result"]["content"][0]["text"]) == (False, "now")
 
 
-@pytest.mark.parametrize("id", ["", "x", "1", "1-", "-1", "99-0", "1-99", "1-1-1", "0-5", "²-1", "1" * 40 + "-1"])
-async def test_an_event_id_that_was_never_given_is_refused(id: str) -> None:
+async def test_an_event_id_that_was_never_given_is_refused(subtests: pytest.Subtests) -> None:
     """It would be another client's, or none."""
-    async with open_raw(make_server()) as raw:
-        session = await begin(raw)
-        headers = {
-            **session.headers,
-            "Accept": "text/event-stream",
-            "Last-Event-ID": id.encode().decode("latin-1"),
-        }
-        if not id.isascii():
-            headers["Last-Event-ID"] = "x-1"
-        answer = await raw.send(None, headers, method="GET")
-        assert answer.status == 400
-        assert "Last-Event-ID" in answer.error["message"]
+    rows: list[str] = ["", "x", "1", "1-", "-1", "99-0", "1-99", "1-1-1", "0-5", "²-1", "1" * 40 + "-1"]
+    for id in rows:
+        with subtests.test(id=id):
+            async with open_raw(make_server()) as raw:
+                session = await begin(raw)
+                headers = {
+                    **session.headers,
+                    "Accept": "text/event-stream",
+                    "Last-Event-ID": id.encode().decode("latin-1"),
+                }
+                if not id.isascii():
+                    headers["Last-Event-ID"] = "x-1"
+                answer = await raw.send(None, headers, method="GET")
+                assert answer.status == 400
+                assert "Last-Event-ID" in answer.error["message"]
 
 
+@EVERY_HOST
 async def test_a_slow_reader_holds_up_only_its_own_handler(autojump_clock: object) -> None:
     """ "A client that stops reading": its handler waits for it, its other calls and other sessions do not."""
     server = make_server(limits=Limits(max_outbox_bytes=10_000))
@@ -836,9 +859,16 @@ async def test_a_slow_reader_holds_up_only_its_own_handler(autojump_clock: objec
 # Without sessions.
 
 
-@pytest.mark.parametrize("revision", [*SESSION_REVISIONS, None])
-async def test_stateless_requests_stand_alone(revision: str | None, autojump_clock: object) -> None:
+async def test_stateless_requests_stand_alone(autojump_clock: object, subtests: pytest.Subtests) -> None:
     """No session is made, and what a handler says still goes to its stream."""
+    rows: list[str | None] = [*SESSION_REVISIONS, None]
+    for revision in rows:
+        with subtests.test(revision=revision):
+            await ask_without_a_session(revision)
+
+
+async def ask_without_a_session(revision: str | None) -> None:
+    """Send a few requests that belong to no session."""
     headers = {"MCP-Protocol-Version": revision}
     async with open_raw(make_server(), HttpServerSettings(stateless=True)) as raw:
         begun = await raw.send(initialize("2025-06-18"))
@@ -855,6 +885,7 @@ async def test_stateless_requests_stand_alone(revision: str | None, autojump_clo
             assert refused.status == 405
 
 
+@EVERY_HOST
 async def test_a_stateless_client_that_goes_cancels_its_handler(autojump_clock: object) -> None:
     """Nobody could ever fetch the answer."""
     log: list[str] = []
@@ -886,6 +917,7 @@ async def test_a_stateless_notification_that_was_accepted_is_handled(
             await handled.wait()
 
 
+@EVERY_HOST
 async def test_a_stateless_call_is_answered_when_serving_ends(autojump_clock: object) -> None:
     """Within `drain_timeout`, and then with an error."""
     answers: list[Answer] = []
@@ -988,6 +1020,7 @@ async def test_a_question_that_gives_way_to_unread_messages_fails(autojump_clock
             assert trio.current_time() == began
 
 
+@EVERY_HOST
 async def test_a_handler_whose_client_has_gone_gets_an_error_when_it_asks(autojump_clock: object) -> None:
     """Its POST was torn before it was answered by a stream, so its client cannot come back to where it is asked."""
     server, outcomes = make_server(), list[str]()
@@ -1028,6 +1061,7 @@ async def test_what_is_dropped_is_counted(autojump_clock: object) -> None:
 
 
 @pytest.mark.spec("basic/transports", "HTTP with SSE", revisions="2024-11-05")
+@EVERY_HOST
 async def test_the_transport_of_2024(autojump_clock: object) -> None:
     """2024-11-05, basic/transports, "HTTP with SSE": a stream that names its endpoint, and POSTs that get 202."""
     log: list[str] = []

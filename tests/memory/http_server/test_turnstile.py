@@ -263,18 +263,16 @@ async def test_the_requests_of_a_batch_are_charged(autojump_clock: trio.testing.
         assert trio.current_time() - before > 0.2
 
 
-@pytest.mark.parametrize(
-    ("body", "great"),
-    [
+def test_what_is_great() -> None:
+    """Batches, whatever they hide behind, and what is large."""
+    rows: list[tuple[bytes, bool]] = [
         (b'{"jsonrpc":"2.0"}', False),
         (b'[{"jsonrpc":"2.0"}]', True),
         (b" [1]", True),
         (b"{" + b" " * GREAT, True),
-    ],
-)
-def test_what_is_great(body: bytes, great: bool) -> None:
-    """Batches, whatever they hide behind, and what is large."""
-    assert is_great(body) == great
+    ]
+    for body, great in rows:
+        assert is_great(body) == great
 
 
 async def test_what_is_charged_is_the_time_in_which_the_loop_was_held() -> None:

@@ -14,6 +14,7 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Answer, Events, Raw, call_tool, open_raw
+from http_server_fixtures import EVERY_HOST
 from inside_core import Pool
 from inside_endpoint import RequestLoans, Turnstile, WaitingBody
 from inside_http import HttpResponse
@@ -179,6 +180,7 @@ async def begin(raw: Raw, headers: Mapping[str, str], revision: str = "2025-11-2
 
 
 @MANY_ERAS
+@EVERY_HOST
 async def test_requests_in_flight_cost_what_their_objects_take(
     era: str, under: str, autojump_clock: object
 ) -> None:
@@ -221,6 +223,7 @@ async def test_requests_in_flight_cost_what_their_objects_take(
         assert "requests" not in bytes_of(gate.server).of
 
 
+@EVERY_HOST
 async def test_a_message_that_costs_more_than_there_ever_is_says_so(under: str, autojump_clock: object) -> None:
     """To ask again is of no use: 413, with the limit's name."""
     gate = Gate(Limits(max_decoded_bytes=100_000))
@@ -305,6 +308,7 @@ async def begin_if(era: str, raw: Raw, address: dict[str, str]) -> dict[str, str
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
+@EVERY_HOST
 async def test_answers_that_are_not_read_give_way(era: str, under: str, autojump_clock: object) -> None:
     """Their places were free before they were sent: forty of 8 MB were 600 MiB. The oldest connections are cut."""
     gate = large_server()
@@ -329,6 +333,7 @@ async def test_answers_that_are_not_read_give_way(era: str, under: str, autojump
         assert "answers" not in bytes_of(gate.server).of
 
 
+@EVERY_HOST
 async def test_an_answer_that_finds_no_room_is_an_error(
     under: str, autojump_clock: object, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -350,6 +355,7 @@ async def test_an_answer_that_finds_no_room_is_an_error(
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
+@EVERY_HOST
 async def test_streams_that_are_not_read_give_way(era: str, under: str, autojump_clock: object) -> None:
     """Each may have `max_outbox_bytes` ready, and there are as many as connections."""
     most = (1 if era == "modern" else 4) * MIB  # what a session says is kept for who comes back, too
@@ -376,6 +382,7 @@ async def test_streams_that_are_not_read_give_way(era: str, under: str, autojump
         assert "answers" not in bytes_of(gate.server).of
 
 
+@EVERY_HOST
 async def test_answers_that_are_not_read_take_places(under: str, autojump_clock: object) -> None:
     """As many as may be served may wait to be read; then their client asks nothing more."""
     gate = large_server(Limits())

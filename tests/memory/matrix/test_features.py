@@ -355,7 +355,7 @@ async def test_a_client_that_cannot_be_asked_is_not_asked(
     assert not [message for message in line.tape.received if "method" in message]
 
 
-@carried("batches")
+@carried("batches", also=[(each, "2025-03-26") for each in ("stdio", "tcp", "websocket", "sse", "proxy")])
 async def test_a_batch_is_answered(binding: str, revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """2025-03-26, basic, "Batching": each request of it by itself, the one that fails too."""
     async with open_line(make_server(), binding, revision) as line:

@@ -24,27 +24,24 @@ async def still_works(meeting: Meeting) -> None:
 @shows(PAGES, "Error Handling")
 @shows(PAGES, "Behavior Requirements")
 @shows(PAGES, "Timing Considerations")
-@pytest.mark.parametrize(
-    "params",
-    [
+@meet
+async def test_a_cancellation_of_no_request_is_ignored(meeting: Meeting, subtests: pytest.Subtests) -> None:
+    """Unknown, already answered, malformed: none of it is answered, and nobody is hurt."""
+    await still_works(meeting)
+    answered = {"requestId": meeting.request("tools/call")["id"]}
+    rows: list[dict[str, object]] = [
         {"requestId": 999_999},
         {"requestId": "no such id"},
         {"requestId": None},
         {"requestId": 1.5},
         {},
-        "answered",
-    ],
-    ids=str,
-)
-@meet
-async def test_a_cancellation_of_no_request_is_ignored(meeting: Meeting, params: Any) -> None:
-    """Unknown, already answered, malformed: none of it is answered, and nobody is hurt."""
-    if params == "answered":
-        await still_works(meeting)
-        params = {"requestId": meeting.request("tools/call")["id"]}
-    await meeting.client.notify(CANCELLED, {**params, "reason": "a test"})
-    await still_works(meeting)
-    assert not [m for m in meeting.received if "error" in m]
+        answered,
+    ]
+    for params in rows:
+        with subtests.test(params=params):
+            await meeting.client.notify(CANCELLED, {**params, "reason": "a test"})
+            await still_works(meeting)
+            assert not [m for m in meeting.received if "error" in m]
 
 
 @shows(PAGES, "Implementation Notes")
@@ -143,12 +140,21 @@ async def test_a_tool_asks_the_model_that_calls_a_tool_that_asks_the_user(meetin
 
 @shows(PAGES, "Behavior Requirements")
 @shows(PAGES, "Cancellation Flow")
-@pytest.mark.parametrize("level", LEVELS)
 @meet
-async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: Meeting, level: str) -> None:
+async def test_cancelling_the_outermost_call_cancels_everything_inside(
+    meeting: Meeting, subtests: pytest.Subtests
+) -> None:
     """In the legacy era each question is given up by who asked it, the server's too. In the modern era nothing but
     the requests in flight is, for a handler that is parked has no request any more; a server sends no cancellation.
     """
+    for level in LEVELS:
+        with subtests.test(level=level):
+            meeting.begin()
+            await cancel_the_outermost(meeting, level)
+
+
+async def cancel_the_outermost(meeting: Meeting, level: str) -> None:
+    """Cancel the outermost call while one level waits for ever."""
     deep = Deep(meeting, level)
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -181,9 +187,18 @@ async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: 
 
 
 @shows(PAGES, "Behavior Requirements")
-@pytest.mark.parametrize("level", ["inner tool", "user"])
 @meet
-async def test_cancelling_an_inner_call_leaves_the_outer_ones_alone(meeting: Meeting, level: str) -> None:
+async def test_cancelling_an_inner_call_leaves_the_outer_ones_alone(
+    meeting: Meeting, subtests: pytest.Subtests
+) -> None:
+    for level in ("inner tool", "user"):
+        with subtests.test(level=level):
+            meeting.begin()
+            await cancel_an_inner_one(meeting, level)
+
+
+async def cancel_an_inner_one(meeting: Meeting, level: str) -> None:
+    """Cancel the model's own call while one level waits for ever."""
     deep = Deep(meeting, level)
     heard: list[str] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from functools import partial
 
 import pytest
 from meeting import Meeting, meet
@@ -103,21 +103,19 @@ async def test_all_values_that_fit_are_sent(meeting: Meeting) -> None:
 @pytest.mark.spec(COMPLETION, "Error Handling")
 @pytest.mark.spec(COMPLETION, "Implementation Considerations")
 @pytest.mark.spec(COMPLETION, "Security")
-@pytest.mark.parametrize(
-    "params",
-    [
+@meet
+async def test_what_cannot_be_completed_is_refused(meeting: Meeting, subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, object]] = [
         {"ref": {"type": "ref/prompt", "name": "no such prompt"}, "argument": {"name": "x", "value": ""}},
         {"ref": {"type": "ref/prompt", "name": "code_review"}, "argument": {"name": "x", "value": ""}},
         {"ref": {"type": "ref/resource", "uri": "shelf://{x}"}, "argument": {"name": "x", "value": ""}},
         {"ref": {"type": "ref/nothing"}, "argument": {"name": "x", "value": ""}},
         {"ref": {"type": "ref/prompt", "name": "code_review"}, "argument": {"name": "code"}},
         {"ref": {"type": "ref/prompt", "name": "code_review"}},
-    ],
-    ids=str,
-)
-@meet
-async def test_what_cannot_be_completed_is_refused(meeting: Meeting, params: dict[str, Any]) -> None:
-    await meeting.refused(lambda: meeting.client.request("completion/complete", params), -32602)
+    ]
+    for params in rows:
+        with subtests.test(params=params):
+            await meeting.refused(partial(meeting.client.request, "completion/complete", params), -32602)
 
 
 @pytest.mark.spec(COMPLETION, "Error Handling")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, get_args
 
 import pytest
@@ -28,9 +29,16 @@ async def test_the_capability_is_declared(meeting: Meeting) -> None:
 @pytest.mark.spec(LOGGING, "Per-request log level")
 @pytest.mark.spec(LOGGING, "Message Flow")
 @pytest.mark.spec(LOGGING, "Implementation Considerations")
-@pytest.mark.parametrize("level", LEVELS)
 @meet
-async def test_messages_of_a_severity_and_above_are_sent(meeting: Meeting, level: LoggingLevel) -> None:
+async def test_messages_of_a_severity_and_above_are_sent(meeting: Meeting, subtests: pytest.Subtests) -> None:
+    for level in LEVELS:
+        with subtests.test(level=level):
+            meeting.begin()
+            await log_from(meeting, level)
+
+
+async def log_from(meeting: Meeting, level: LoggingLevel) -> None:
+    """Set a level, and see what comes."""
     await meeting.client.set_log_level(level)
     await meeting.client.call_tool("log_all")
     wanted = LEVELS[LEVELS.index(level) :]
@@ -86,19 +94,22 @@ async def test_before_a_level_is_set_the_server_decides(meeting: Meeting) -> Non
 
 
 @pytest.mark.spec(LOGGING, "Error Handling")
-@pytest.mark.parametrize("level", ["verbose", 7, ""], ids=repr)
 @meet
-async def test_an_unknown_level_is_refused(meeting: Meeting, level: Any) -> None:
+async def test_an_unknown_level_is_refused(meeting: Meeting, subtests: pytest.Subtests) -> None:
+    levels: list[object] = ["verbose", 7, ""]
+    for level in levels:
+        with subtests.test(level=level):
+            if meeting.is_modern:
+                params: dict[str, Any] = {"name": "log_all", "_meta": {LOG_LEVEL: level}}
+                call = partial(meeting.client.request, "tools/call", params)
+            else:
+                call = partial(meeting.client.request, "logging/setLevel", {"level": level})
+            error = await meeting.refused(call, -32602)
+            assert "level" in error.message.lower()
+    assert not meeting.notes("notifications/message")
     if meeting.is_modern:
-        params = {"name": "log_all", "_meta": {LOG_LEVEL: level}}
-        error = await meeting.refused(lambda: meeting.client.request("tools/call", params), -32602)
         with pytest.raises(LocalProtocolError):
             await meeting.client.request("logging/setLevel", {"level": "info"})
-    else:
-        params = {"level": level}
-        error = await meeting.refused(lambda: meeting.client.request("logging/setLevel", params), -32602)
-    assert "level" in error.message.lower()
-    assert not meeting.notes("notifications/message")
 
 
 @pytest.mark.spec(LOGGING, "Security")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -47,19 +48,19 @@ async def test_every_interaction_begins_with_the_client(meeting: Meeting) -> Non
 @pytest.mark.spec(MRTR, "Supported Requests")
 @pytest.mark.spec(MRTR, "Basic Workflow")
 @pytest.mark.spec(INDEX, "Multi Round-Trip Requests")
-@pytest.mark.parametrize("method", list(REQUESTS))
 @meet
-async def test_a_request_is_made_again_with_the_answers(meeting: Meeting, method: str) -> None:
-    params = REQUESTS[method]
-    required = await meeting.client.request(method, params)
-    assert required["resultType"] == "input_required"
-    assert "ttlMs" not in required
-    assert "cacheScope" not in required
-    result = await meeting.client.request(method, {**params, **answering(required)})
-    assert result["resultType"] == "complete"
-    assert "octocat" in str(result)
-    first, second = meeting.requests(method)
-    assert first["id"] != second["id"]
+async def test_a_request_is_made_again_with_the_answers(meeting: Meeting, subtests: pytest.Subtests) -> None:
+    for method, params in REQUESTS.items():
+        with subtests.test(method=method):
+            required = await meeting.client.request(method, params)
+            assert required["resultType"] == "input_required"
+            assert "ttlMs" not in required
+            assert "cacheScope" not in required
+            result = await meeting.client.request(method, {**params, **answering(required)})
+            assert result["resultType"] == "complete"
+            assert "octocat" in str(result)
+            first, second = meeting.requests(method)
+            assert first["id"] != second["id"]
 
 
 @pytest.mark.spec(MRTR, "InputRequests")
@@ -169,15 +170,18 @@ async def test_what_is_missing_is_asked_again_and_what_is_too_much_is_ignored(
 
 
 @pytest.mark.spec(MRTR, "Error Handling")
-@pytest.mark.parametrize("responses", [5, [], {"x": 5}], ids=str)
 @meet
-async def test_invalid_input_responses_are_refused(meeting: Meeting, responses: object) -> None:
+async def test_invalid_input_responses_are_refused(meeting: Meeting, subtests: pytest.Subtests) -> None:
     params: dict[str, Any] = {"name": "insist", "arguments": {}}
-    required = await meeting.client.request("tools/call", params)
-    if isinstance(responses, dict):
-        responses = dict.fromkeys(required["inputRequests"], 5)
-    brought = {"inputResponses": responses, "requestState": required["requestState"]}
-    await meeting.refused(lambda: meeting.client.request("tools/call", {**params, **brought}), -32602)
+    rows: list[object] = [5, [], {"x": 5}]
+    for responses in rows:
+        with subtests.test(responses=responses):
+            required = await meeting.client.request("tools/call", params)
+            if isinstance(responses, dict):
+                responses = dict.fromkeys(required["inputRequests"], 5)
+            brought = {"inputResponses": responses, "requestState": required["requestState"]}
+            call = partial(meeting.client.request, "tools/call", {**params, **brought})
+            await meeting.refused(call, -32602)
 
 
 @pytest.mark.spec(MRTR, "Server Requirements (Basic Workflow)")

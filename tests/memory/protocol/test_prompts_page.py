@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
@@ -133,22 +134,18 @@ async def test_clients_are_notified_when_the_list_changes(meeting: Meeting) -> N
 @pytest.mark.spec(PROMPTS, "Error Handling")
 @pytest.mark.spec(PROMPTS, "Implementation Considerations")
 @pytest.mark.spec(PROMPTS, "Security")
-@pytest.mark.parametrize(
-    ("name", "arguments", "told"),
-    [
+@meet
+async def test_what_cannot_be_filled_in_is_refused_by_name(meeting: Meeting, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, dict[str, str], str]] = [
         ("no_such_prompt", {}, "no_such_prompt"),
         ("code_review", {}, "code"),
         ("code_review", {"code": "x", "language": "klingon"}, "language"),
         ("code_review", {"code": "x", "more": "y"}, "more"),
-    ],
-    ids=str,
-)
-@meet
-async def test_what_cannot_be_filled_in_is_refused_by_name(
-    meeting: Meeting, name: str, arguments: dict[str, str], told: str
-) -> None:
-    error = await meeting.refused(lambda: meeting.client.get_prompt(name, arguments), -32602)
-    assert told in error.message
+    ]
+    for name, arguments, told in rows:
+        with subtests.test(name=name, arguments=arguments):
+            error = await meeting.refused(partial(meeting.client.get_prompt, name, arguments), -32602)
+            assert told in error.message
 
 
 @pytest.mark.spec(PROMPTS, "Error Handling")

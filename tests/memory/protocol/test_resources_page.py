@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
@@ -168,16 +169,15 @@ async def test_what_does_not_exist_cannot_be_subscribed_to(meeting: Meeting) -> 
 @pytest.mark.spec(RESOURCES, "https://")
 @pytest.mark.spec(RESOURCES, "git://")
 @pytest.mark.spec(RESOURCES, "Common URI Schemes")
-@pytest.mark.parametrize(
-    ("uri", "text"),
-    [("https://example.com/page", "<p>also on the web</p>"), ("git://repository/HEAD", "0123abc")],
-)
 @meet
-async def test_well_known_schemes_are_served_like_any(meeting: Meeting, uri: str, text: str) -> None:
-    assert uri in await listed(meeting)
-    (contents,) = (await meeting.client.read_resource(uri)).contents
-    assert isinstance(contents, TextResourceContents)
-    assert (contents.uri, contents.text) == (uri, text)
+async def test_well_known_schemes_are_served_like_any(meeting: Meeting) -> None:
+    found = await listed(meeting)
+    texts = {"https://example.com/page": "<p>also on the web</p>", "git://repository/HEAD": "0123abc"}
+    for uri, text in texts.items():
+        assert uri in found
+        (contents,) = (await meeting.client.read_resource(uri)).contents
+        assert isinstance(contents, TextResourceContents)
+        assert (contents.uri, contents.text) == (uri, text)
 
 
 @pytest.mark.spec(RESOURCES, "file://")
@@ -198,9 +198,11 @@ async def test_files_are_listed_and_read(meeting: Meeting) -> None:
 @pytest.mark.spec(RESOURCES, "Error Handling")
 @pytest.mark.spec(RESOURCES, "Security Considerations")
 @pytest.mark.spec(RESOURCES, "file://")
-@pytest.mark.parametrize(
-    "uri",
-    [
+@meet
+async def test_what_is_not_there_is_not_found(meeting: Meeting, subtests: pytest.Subtests) -> None:
+    """The code is -32002 until 2026-07-28 made it -32602. Nothing says whether there is such a file elsewhere."""
+    code = -32602 if meeting.is_modern else -32002
+    for uri in (
         "note://nothing",
         "shelf://attic/100",
         "file:///project/.secret",
@@ -208,28 +210,24 @@ async def test_files_are_listed_and_read(meeting: Meeting) -> None:
         "file:///project/%2e%2e/everything.py",
         "file:///project//etc/passwd",
         "file:///etc/passwd",
-    ],
-)
-@meet
-async def test_what_is_not_there_is_not_found(meeting: Meeting, uri: str) -> None:
-    """The code is -32002 until 2026-07-28 made it -32602. Nothing says whether there is such a file elsewhere."""
-    code = -32602 if meeting.is_modern else -32002
-    error = await meeting.refused(lambda: meeting.client.read_resource(uri), code)
-    assert error.data == {"uri": uri}
-    assert meeting.answer("resources/read")["error"] == {
-        "code": code,
-        "message": "Resource not found",
-        "data": {"uri": uri},
-    }
+    ):
+        with subtests.test(uri=uri):
+            error = await meeting.refused(partial(meeting.client.read_resource, uri), code)
+            assert error.data == {"uri": uri}
+            assert meeting.answer("resources/read")["error"] == {
+                "code": code,
+                "message": "Resource not found",
+                "data": {"uri": uri},
+            }
 
 
 @pytest.mark.spec(RESOURCES, "Security Considerations")
-@pytest.mark.parametrize(
-    "params", [{}, {"uri": 5}, {"uri": "x" * 10_000}, {"uri": "no uri"}], ids=lambda p: str(p)[:20]
-)
 @meet
-async def test_what_is_no_uri_is_refused(meeting: Meeting, params: dict[str, Any]) -> None:
-    await meeting.refused(lambda: meeting.client.request("resources/read", params), -32602)
+async def test_what_is_no_uri_is_refused(meeting: Meeting, subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, object]] = [{}, {"uri": 5}, {"uri": "x" * 10_000}, {"uri": "no uri"}]
+    for params in rows:
+        with subtests.test(params=str(params)[:20]):
+            await meeting.refused(partial(meeting.client.request, "resources/read", params), -32602)
 
 
 @pytest.mark.spec(RESOURCES, "Error Handling")

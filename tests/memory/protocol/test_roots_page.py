@@ -63,10 +63,17 @@ async def test_a_server_is_notified_when_roots_change(meeting: Meeting) -> None:
 
 @pytest.mark.spec(ROOTS, "Security Considerations")
 @pytest.mark.spec(ROOTS, "Root")
-@pytest.mark.parametrize("uri", ["https://example.com/", "file:///home/../etc", "file:///home/%2e%2e/etc"])
 @meet
-async def test_an_invalid_root_is_not_sent(meeting: Meeting, uri: str) -> None:
+async def test_an_invalid_root_is_not_sent(meeting: Meeting, subtests: pytest.Subtests) -> None:
     """In the legacy era the server learns that something failed; in the modern era it hears nothing more."""
+    for uri in ("https://example.com/", "file:///home/../etc", "file:///home/%2e%2e/etc"):
+        with subtests.test(uri=uri):
+            meeting.begin()
+            await ask_for_root(meeting, uri)
+
+
+async def ask_for_root(meeting: Meeting, uri: str) -> None:
+    """Let the server ask, and see that it does not get this one."""
     meeting.host.places = [[uri]]
     if meeting.is_modern:
         with pytest.raises(ValueError, match="root"):

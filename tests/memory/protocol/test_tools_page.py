@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
@@ -105,10 +106,10 @@ async def test_a_tool_without_parameters_takes_none(meeting: Meeting) -> None:
 
 
 @pytest.mark.spec(TOOLS, "Tool Names", revisions=ALL)
-@pytest.mark.parametrize("name", ["", "a b", "a,b", "ä", "x" * 129])
-def test_names_that_tools_should_not_have_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="name"):
-        Server("bare").tool(name=name)(lambda: "x")
+def test_names_that_tools_should_not_have_are_refused(subtests: pytest.Subtests) -> None:
+    for name in ("", "a b", "a,b", "ä", "x" * 129):
+        with subtests.test(name=name), pytest.raises(ValueError, match="name"):
+            Server("bare").tool(name=name)(lambda: "x")
 
 
 @pytest.mark.spec(TOOLS, "x-mcp-header")
@@ -163,10 +164,18 @@ SHOWN = {
 @pytest.mark.spec(TOOLS, "Resource Links")
 @pytest.mark.spec(TOOLS, "Embedded Resources")
 @pytest.mark.spec("server/resources", "Annotations")
-@pytest.mark.parametrize("what", list(SHOWN))
 @meet
-async def test_every_kind_of_content_arrives_or_is_said_in_words(meeting: Meeting, what: str) -> None:
+async def test_every_kind_of_content_arrives_or_is_said_in_words(
+    meeting: Meeting, subtests: pytest.Subtests
+) -> None:
     """2024-11-05 has no sound, and nothing before 2025-06-18 has links: it gets text in their place."""
+    for what in SHOWN:
+        with subtests.test(what=what):
+            await look_at(meeting, what)
+
+
+async def look_at(meeting: Meeting, what: str) -> None:
+    """Have something shown, and compare what has come."""
     result = await meeting.client.call_tool("show", {"what": what})
     (block,) = meeting.result("tools/call")["content"]
     since = {"audio": "2025-03-26", "link": "2025-06-18"}.get(what, "2024-11-05")
@@ -295,35 +304,35 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(meeting: Meeting) -> 
 
 
 @pytest.mark.spec(TOOLS, "Error Handling")
-@pytest.mark.parametrize("params", [{}, {"name": 5}, {"name": "echo", "arguments": []}], ids=str)
 @meet
-async def test_a_malformed_call_is_an_error_of_the_protocol(meeting: Meeting, params: dict[str, Any]) -> None:
-    await meeting.refused(lambda: meeting.client.request("tools/call", params), -32602)
+async def test_a_malformed_call_is_an_error_of_the_protocol(meeting: Meeting, subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, object]] = [{}, {"name": 5}, {"name": "echo", "arguments": []}]
+    for params in rows:
+        with subtests.test(params=params):
+            await meeting.refused(partial(meeting.client.request, "tools/call", params), -32602)
 
 
 @pytest.mark.spec(TOOLS, "Error Handling")
 @pytest.mark.spec(TOOLS, "Security Considerations")
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
+@meet
+async def test_arguments_that_cannot_be_are_told_to_the_model(
+    meeting: Meeting, subtests: pytest.Subtests
+) -> None:
+    """Validated by the schema or by the tool, it is a result that the model can act on (SEP-1303)."""
+    rows: list[tuple[dict[str, Any], str]] = [
         ({}, "day"),
         ({"day": "tomorrow"}, "day"),
         ({"day": "2025-09-01", "seats": 10}, "seats"),
         ({"day": "2025-09-01", "seats": "two"}, "seats"),
         ({"day": "2025-08-01"}, "Invalid departure date: must be in the future. Current date is 08/08/2025."),
-    ],
-    ids=str,
-)
-@meet
-async def test_arguments_that_cannot_be_are_told_to_the_model(
-    meeting: Meeting, arguments: dict[str, Any], told: str
-) -> None:
-    """Validated by the schema or by the tool, it is a result that the model can act on (SEP-1303)."""
-    result = await meeting.client.call_tool("depart", arguments)
-    assert result.is_error
-    wire = meeting.result("tools/call")
-    assert wire["isError"] is True
-    assert told in wire["content"][0]["text"]
+    ]
+    for arguments, told in rows:
+        with subtests.test(arguments=arguments):
+            result = await meeting.client.call_tool("depart", arguments)
+            assert result.is_error
+            wire = meeting.result("tools/call")
+            assert wire["isError"] is True
+            assert told in wire["content"][0]["text"]
 
 
 @pytest.mark.spec(TOOLS, "Error Handling")

@@ -550,20 +550,20 @@ OF_THE_MODERN_ERA: Final[list[tuple[str, Callable[[Log], None]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "forge"), FORGERIES, ids=lambda value: getattr(value, "__name__", value))
-def test_a_forgery_is_caught(rule: str, forge: Callable[[Log], None]) -> None:
-    log = forged()
-    forge(log)
-    assert rule in {violation.rule for violation in check(renumber(log))}
+def test_a_forgery_is_caught(subtests: pytest.Subtests) -> None:
+    for rule, forge in FORGERIES:
+        with subtests.test(rule=rule, forgery=forge.__name__):
+            log = forged()
+            forge(log)
+            assert rule in {violation.rule for violation in check(renumber(log))}
 
 
-@pytest.mark.parametrize(
-    ("rule", "forge"), OF_THE_MODERN_ERA, ids=lambda value: getattr(value, "__name__", value)
-)
-def test_a_forgery_of_the_modern_era_is_caught(rule: str, forge: Callable[[Log], None]) -> None:
-    log = forged(MODERN)
-    forge(log)
-    assert rule in {violation.rule for violation in check(renumber(log))}
+def test_a_forgery_of_the_modern_era_is_caught(subtests: pytest.Subtests) -> None:
+    for rule, forge in OF_THE_MODERN_ERA:
+        with subtests.test(rule=rule, forgery=forge.__name__):
+            log = forged(MODERN)
+            forge(log)
+            assert rule in {violation.rule for violation in check(renumber(log))}
 
 
 def test_a_response_that_stays_open_over_modern_http_is_caught() -> None:
