@@ -173,7 +173,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     repetitions.forget()
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown() -> None:
     """What lives longer than a test may end as it likes."""
     forbid(is_forbidden=False)
