@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import LEGACY_ENDS
 from http_mcp import MODERN_DISCOVERY, HttpCall, McpScript, result
 from inside_client import identity_of
-from scripted import LEGACY, NO_ANSWER, ScriptedServer, note, open_scripted, settle
+from scripted import NO_ANSWER, ScriptedServer, note, open_scripted, settle
 from wires import answer, refusal
 
 from trio_mcp import (
@@ -120,7 +121,7 @@ async def test_a_result_without_a_known_scope_is_private(
             assert len(server.requests("tools/list")) == 1
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_the_legacy_era_has_no_such_hints(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(revision, Lists(ttlMs=5000, cacheScope="private"))
     async with open_scripted(server) as client:

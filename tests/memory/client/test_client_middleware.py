@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import LEGACY_ENDS
 from inside_peer import compose
 from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
 from tape import Tape
@@ -173,7 +174,7 @@ async def test_a_request_can_be_tried_again() -> None:
     assert len(set(tries)) == 2
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_question_of_the_server_can_be_answered_or_refused(revision: Revision) -> None:
     async def guard(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
         if message.direction == "received" and message.method == "x/forbidden":

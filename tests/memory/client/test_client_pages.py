@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 import trio.testing
-from scripted_server import ALL, MODERN, ScriptedServer
+from eras import ENDS
+from scripted_server import MODERN, ScriptedServer
 
 from trio_mcp import Client, Limits, Pages, RemoteProtocolError, Revision, open_client
 from trio_mcp.types import ListToolsResult, Tool
-
-REVISIONS = pytest.mark.parametrize("revision", ALL)
 
 ITEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "tools/list": ("tools", {"inputSchema": {"type": "object"}}),
@@ -50,7 +49,7 @@ def paged_server(revision: Revision, *pages: list[str], cursors: list[str] | Non
     return server
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("method", list(ITEMS))
 async def test_a_list_is_read_as_one(revision: Revision, method: str) -> None:
     """Every revision, server/utilities/pagination: all four lists are paginated, pages may be empty."""
@@ -123,7 +122,7 @@ async def test_every_step_of_a_list_is_a_checkpoint() -> None:
             await anext(tools)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_one_bad_item_does_not_hide_the_others(
     revision: Revision, caplog: pytest.LogCaptureFixture
 ) -> None:

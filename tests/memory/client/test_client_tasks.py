@@ -10,7 +10,8 @@ import attrs
 import pytest
 import trio
 import trio.testing
-from scripted_server import LEGACY, MODERN, ScriptedServer, never_asked
+from eras import LEGACY_ENDS
+from scripted_server import MODERN, ScriptedServer, never_asked
 from tape import Tape
 from wires import answer, refusal
 
@@ -150,7 +151,7 @@ async def test_a_task_is_no_answer_to_another_request() -> None:
             await client.get_prompt("x")
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_older_servers_are_told_nothing(revision: Revision) -> None:
     server = ScriptedServer(revision, {"tools/call": RESULT})
     async with open_client(server, revision=revision, tasks="always") as client:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS, LEGACY_ENDS
 from inside_client import (
     Callbacks,
     ClientCaches,
@@ -47,7 +48,7 @@ REVISIONS = pytest.mark.parametrize("revision", ALL)
 @pytest.mark.spec("basic/utilities/cancellation", "Timing Considerations")
 @pytest.mark.spec("basic/patterns/cancellation", "Behavior Requirements")
 @pytest.mark.spec("basic/patterns/cancellation", "Timing Considerations")
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_late_repeated_and_foreign_answers_reach_no_call(
     revision: Revision, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -210,7 +211,7 @@ async def test_an_odd_meta_in_a_discovery_does_not_cost_the_connection(odd: obje
         assert client.server_info is None
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("odd", [True, [], False, None])
 async def test_odd_capabilities_of_a_server_do_not_cost_the_connection(revision: Revision, odd: object) -> None:
     """PHP writes ``[]`` for an object without members, and some servers have only a yes or a no to say."""
@@ -243,7 +244,7 @@ UNUSABLE: dict[str, Callable[[int], object]] = {
 
 
 @pytest.mark.parametrize("unusable", UNUSABLE)
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_line_that_visibly_answers_a_call_ends_it_whatever_is_wrong_with_it(
     revision: Revision, unusable: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -287,7 +288,7 @@ async def test_a_batch_of_answers_that_cannot_be_read_ends_all_that_was_asked_in
             await client.request_many([("x/odd", None)] * 3, batch=True)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_an_error_without_an_id_ends_the_one_call_that_can_be_meant(
     revision: Revision, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -313,7 +314,7 @@ async def test_an_error_without_an_id_ends_the_one_call_that_can_be_meant(
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize(
     "odd",
     [{"jsonrpc": "1.5"}, {"method": 5}, {"params": []}],

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
+from eras import ENDS, LEGACY_ENDS
+from scripted_server import ALL, MODERN, ScriptedServer
 from tape import Tape
 
 from trio_mcp import ClientExtension, ExtensionClient, RemoteProtocolError, Revision, open_client
@@ -38,7 +39,7 @@ async def test_an_extension_is_declared_to_modern_servers() -> None:
     assert server.declared == {"extensions": {"com.example/mine": {}, "com.example/notes": {"deep": {"er": 1}}}}
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_an_extension_is_declared_in_initialize_too(revision: Revision) -> None:
     """SEP-2133, "Negotiation": its example is an `initialize` of 2025-06-18, and capabilities are an open set."""
     server = ScriptedServer(revision)
@@ -77,7 +78,7 @@ async def test_a_deadline_covers_the_extension(autojump_clock: trio.testing.Mock
     assert tape.goodbyes() == {server.requests("notes/get")[0]["id"]: 1}
 
 
-@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize("revision", ENDS)
 async def test_its_notifications_go_to_the_extension(revision: Revision) -> None:
     heard: list[str] = []
     others: list[str] = []

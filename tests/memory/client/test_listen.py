@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS, LEGACY_ENDS
 from scripted import (
     LEGACY,
     MODERN,
@@ -38,12 +39,8 @@ from trio_mcp import (
     ResourcesListChanged,
     ResourceUpdated,
     Resynced,
-    Revision,
     ToolsListChanged,
 )
-
-REVISIONS = pytest.mark.parametrize("revision", list(Revision))
-OLD_REVISIONS = pytest.mark.parametrize("revision", LEGACY)
 
 
 def is_modern(revision: str) -> bool:
@@ -62,7 +59,7 @@ async def take(events: Events, count: int) -> list[Change]:
 # Both eras.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_changes_are_received_in_the_order_they_came(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -91,7 +88,7 @@ async def test_changes_are_received_in_the_order_they_came(
             ]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_changes_that_were_not_asked_for_are_not_received(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -110,7 +107,7 @@ async def test_changes_that_were_not_asked_for_are_not_received(
         assert events.waiting == 0
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_equal_changes_that_wait_are_one(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(revision)
     async with (
@@ -127,7 +124,7 @@ async def test_equal_changes_that_wait_are_one(revision: str, autojump_clock: tr
         assert await take(events, 1) == [ToolsListChanged()]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_listener_that_is_too_slow_is_ended_with_an_error_and_holds_up_no_other(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -169,7 +166,7 @@ async def test_how_many_changes_may_wait_is_a_limit(autojump_clock: trio.testing
 
 
 @pytest.mark.spec("basic/patterns/subscriptions", "Multiple Concurrent Subscriptions")
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_several_listeners_hear_what_is_theirs(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -195,7 +192,7 @@ async def test_several_listeners_hear_what_is_theirs(
 
 
 @pytest.mark.spec("basic/patterns/subscriptions", "Cancellation")
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("way", ["leaving", "exception", "cancel", "deadline"])
 async def test_leaving_the_block_ends_the_subscription_exactly_once(
     way: str, revision: str, autojump_clock: trio.testing.MockClock
@@ -237,7 +234,7 @@ async def test_leaving_the_block_ends_the_subscription_exactly_once(
     tape.check_endings()
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_cancelled_at_any_moment_it_leaves_nothing(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -267,7 +264,7 @@ async def test_cancelled_at_any_moment_it_leaves_nothing(
         tape.check_endings()
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_after_the_block_there_is_nothing_to_hear(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -280,7 +277,7 @@ async def test_after_the_block_there_is_nothing_to_hear(
             await events.__anext__()
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_one_task_iterates(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(revision)
     async with (
@@ -295,7 +292,7 @@ async def test_one_task_iterates(revision: str, autojump_clock: trio.testing.Moc
         server.say(note("tools/list_changed", subscription(server)))
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_iterating_checkpoints_and_gives_out_nothing_when_cancelled(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -312,7 +309,7 @@ async def test_iterating_checkpoints_and_gives_out_nothing_when_cancelled(
             assert await events.__anext__() == ToolsListChanged()
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_the_end_of_the_connection_ends_the_iteration(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -331,7 +328,7 @@ async def test_the_end_of_the_connection_ends_the_iteration(
                 await events.__anext__()
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_closing_the_client_ends_the_iteration(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -368,7 +365,7 @@ def be_silent(_: ScriptedServer, __: dict[str, Any]) -> object:
     return NO_ANSWER
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_the_time_a_request_may_take_covers_entering_only(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -622,7 +619,7 @@ async def test_warnings_of_strays_are_bounded(
 # The legacy era.
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_lists_need_no_request(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """2025-11-25, server/tools, "List Changed Notification": what a server sends unasked is heard if it is wanted.
 
@@ -639,7 +636,7 @@ async def test_lists_need_no_request(revision: str, autojump_clock: trio.testing
         assert len(server.sent) == before
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_resource_is_subscribed_to_once_for_all(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -659,7 +656,7 @@ async def test_a_resource_is_subscribed_to_once_for_all(
             assert len(server.requests("resources/subscribe")) == 3
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_part_of_a_resource_is_heard_of(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """2025-11-25, schema, `ResourceUpdatedNotification`: it may be a sub-resource of what was subscribed to."""
     server = ScriptedServer(revision)
@@ -675,7 +672,7 @@ async def test_a_part_of_a_resource_is_heard_of(revision: str, autojump_clock: t
         assert events.waiting == 0
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize("code", [-32601, -32002])
 async def test_a_refusal_leaves_nothing_subscribed(
     code: int, revision: str, autojump_clock: trio.testing.MockClock
@@ -693,7 +690,7 @@ async def test_a_refusal_leaves_nothing_subscribed(
         assert [r["params"]["uri"] for r in server.requests("resources/unsubscribe")] == ["a:yes"]
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize("capabilities", [{}, {"resources": {}}, {"resources": {"subscribe": False}}])
 async def test_a_server_that_does_not_say_that_it_tells_of_resources_is_asked(
     capabilities: dict[str, Any], revision: str, autojump_clock: trio.testing.MockClock
@@ -705,7 +702,7 @@ async def test_a_server_that_does_not_say_that_it_tells_of_resources_is_asked(
         assert await take(events, 1) == [ResourceUpdated("a:b")]
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize("capabilities", [{}, {"resources": {"subscribe": False}}])
 async def test_a_server_that_does_not_tell_of_resources_says_so_itself(
     capabilities: dict[str, Any], revision: str, autojump_clock: trio.testing.MockClock
@@ -724,7 +721,7 @@ async def test_a_server_that_does_not_tell_of_resources_says_so_itself(
         assert server.requests("resources/unsubscribe") == []
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_leaving_a_silent_server_takes_no_longer_than_goodbye_timeout(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -741,7 +738,7 @@ async def test_leaving_a_silent_server_takes_no_longer_than_goodbye_timeout(
     tape.check_endings()
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_listener_that_comes_while_another_leaves_is_subscribed(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -777,7 +774,7 @@ async def test_a_listener_that_comes_while_another_leaves_is_subscribed(
         server.say(note("resources/updated", uri="a:b"))
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_listener_that_comes_in_the_pass_in_which_another_leaves_is_subscribed(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -809,7 +806,7 @@ async def test_a_listener_that_comes_in_the_pass_in_which_another_leaves_is_subs
                 nursery.cancel_scope.cancel()
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize("is_written", [False, True])
 async def test_a_listener_cancelled_before_it_was_subscribed_leaves_the_next_one_to_subscribe(
     is_written: bool, revision: str, autojump_clock: trio.testing.MockClock
@@ -858,7 +855,7 @@ async def test_a_listener_cancelled_before_it_was_subscribed_leaves_the_next_one
         assert len(server.requests("resources/unsubscribe")) == 1
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_whenever_one_listener_is_cancelled_the_other_one_is_subscribed(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -896,7 +893,7 @@ async def test_whenever_one_listener_is_cancelled_the_other_one_is_subscribed(
             assert server.requests("resources/unsubscribe")
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_resource_that_is_slow_to_be_given_back_does_not_let_another_be_forgotten(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -952,7 +949,7 @@ async def test_a_resource_that_is_slow_to_be_given_back_does_not_let_another_be_
 
 
 @pytest.mark.spec("basic/patterns/subscriptions", "Graceful Closure", revisions="2026-07-28")
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_connection_that_is_restored_is_listened_to_again(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -982,7 +979,7 @@ async def test_a_connection_that_is_restored_is_listened_to_again(
         assert len(server.requests("resources/unsubscribe")) == 1
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_connection_that_is_not_restored_ends_the_iteration(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:

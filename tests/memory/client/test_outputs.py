@@ -14,6 +14,7 @@ import pydantic
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 from inside_client import OutputChecks
 from scripted import MODERN, ScriptedServer, note, open_scripted, settle
 from wires import answer, refusal
@@ -21,7 +22,6 @@ from wires import answer, refusal
 from trio_mcp import Client, Limits, RemoteProtocolError, Revision, Server, ToolError, open_client
 from trio_mcp.types import CallToolResult, Tool
 
-REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 WITH_SCHEMAS = pytest.mark.parametrize("revision", [r for r in Revision if r >= Revision.V2025_06_18])
 WITHOUT = pytest.mark.parametrize("revision", [r for r in Revision if r < Revision.V2025_06_18])
 
@@ -337,7 +337,7 @@ async def test_what_is_no_object_may_have_been_wrapped_in_one(
         assert await client.call_tool("t", returns=kind) == expected
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize(
     ("text", "kind", "expected"),
     [
@@ -357,7 +357,7 @@ async def test_where_nothing_is_structured_the_text_is_read(
         assert await client.call_tool("t", returns=kind) == expected
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize(
     "content", [[], [{"type": "text", "text": "no JSON"}], [{"type": "text", "text": '{"x": "3"}'}]]
 )
@@ -369,7 +369,7 @@ async def test_what_is_not_of_the_type_is_refused(
             await client.call_tool("t", returns=AttrsPoint)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_tool_that_returns_nothing_is_read_as_that(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -401,7 +401,7 @@ async def test_a_tool_that_returns_nothing_is_read_as_that(
         assert str(refused.value) == 'tool t: the result is not of the type `returns`: expected null, got "shut"'
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize(
     ("texts", "says"), [(["no ink"], "^no ink$"), (["a", "b"], "^a\n    b$"), ([], "failed without a message")]
 )
@@ -434,7 +434,7 @@ async def test_an_impossible_type_is_refused_before_anything_is_sent(
         assert server.requests("tools/call") == []
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_our_server_keeps_its_promises(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """One handler, one call, the same value in all five revisions."""
     server = Server("points")

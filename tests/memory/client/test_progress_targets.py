@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
-from scripted_server import ALL, MODERN, ScriptedServer
+from eras import ENDS
+from scripted_server import MODERN, ScriptedServer
 
 from trio_mcp import Client, Progress, RequestError, Revision, open_client
 
@@ -55,7 +56,7 @@ def reporting_server(
     return server
 
 
-@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("method", list(CALLS))
 @pytest.mark.parametrize("buffer", [0, 10])
 async def test_progress_goes_into_a_channel_that_is_closed_at_the_end(

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scripted_server import ALL, LEGACY, MODERN, ScriptedServer, never_asked
+from eras import ENDS, LEGACY_ENDS
+from scripted_server import ALL, MODERN, ScriptedServer, never_asked
 from typing_extensions import Unpack
 
 from trio_mcp import (
@@ -108,7 +109,7 @@ async def declared(revision: Revision, /, **options: Unpack[ClientOptions]) -> d
 # Sampling.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_model_is_asked(revision: Revision, is_async: bool) -> None:
     """Every revision, client/sampling, "Creating Messages"."""
@@ -130,7 +131,7 @@ async def test_a_model_is_asked(revision: Revision, is_async: bool) -> None:
     assert asked[0].max_tokens == 10
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize(
     ("said", "content"),
     [
@@ -176,7 +177,7 @@ async def test_tools_for_the_model_are_refused_if_not_declared(revision: Revisio
         await put(revision, "sampling/createMessage", {**SAMPLING, **extra}, on_sample=never_asked)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_user_may_reject_sampling(revision: Revision) -> None:
     """2025-11-25, client/sampling, "Error Handling": -1. In the modern era the call ends with what was raised."""
 
@@ -402,7 +403,7 @@ async def test_modes_that_do_not_exist_are_refused(modes: Any) -> None:
 # Roots.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_roots_are_sent(revision: Revision, tmp_path: Path) -> None:
     """Every revision, client/roots, "Listing Roots"."""
     roots: list[RootLike] = [Root(uri="file:///a", name="A"), "file:///b%20c", tmp_path]
@@ -415,7 +416,7 @@ async def test_roots_are_sent(revision: Revision, tmp_path: Path) -> None:
     }
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_roots_can_be_found_out_when_asked_for(revision: Revision, is_async: bool) -> None:
     async def slow() -> list[str]:
@@ -429,7 +430,7 @@ async def test_roots_can_be_found_out_when_asked_for(revision: Revision, is_asyn
 # Handlers of the user's own, and none.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_handler_in_plain_json_answers_too(revision: Revision) -> None:
     """`request_handlers` are for other questions, and go before the handlers of the known ones."""
 
@@ -473,7 +474,7 @@ async def test_a_question_that_cannot_be_read_is_refused(
         assert "messages: " in caplog.text
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_questions_are_answered_concurrently(revision: Revision) -> None:
     both = trio.Event()
     running = 0
@@ -492,7 +493,7 @@ async def test_questions_are_answered_concurrently(revision: Revision) -> None:
         nursery.start_soon(lambda: server.ask("sampling/createMessage", SAMPLING, id="b"))
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_question_given_up_by_the_server_ends_its_handler(revision: Revision) -> None:
     """Every legacy revision, basic/utilities/cancellation; the server gets no answer."""
     ended = trio.Event()
@@ -529,7 +530,7 @@ async def test_a_modern_server_that_sends_a_request_is_ignored(caplog: pytest.Lo
 # What is declared.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_nothing_is_declared_without_handlers(revision: Revision) -> None:
     assert await declared(revision) == {}
 

@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
+from eras import LEGACY_ENDS
 from inside_client import Answered
-from scripted_server import LEGACY, MODERN, ScriptedServer, never_asked
+from scripted_server import MODERN, ScriptedServer, never_asked
 from tape import Tape
 from wires import answer
 
@@ -245,7 +246,7 @@ async def test_a_result_without_a_type_is_complete() -> None:
         assert await client.call_tool("x") == CallToolResult(content=[])
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_legacy_server_knows_no_types_of_results(revision: Revision) -> None:
     server = ScriptedServer(revision, {"tools/call": {"content": [], "resultType": "task"}})
     async with open_client(server, revision=revision) as client:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS, LEGACY_ENDS
 from inside_peer import Peer
-from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
+from scripted_server import ALL, MODERN, ScriptedServer
 from wires import refusal
 
 from trio_mcp import Limits, RemoteProtocolError, RequestError, Revision, Server, open_client
@@ -36,7 +37,7 @@ def last_params(server: ScriptedServer, method: str) -> dict[str, Any]:
     return {**params, **({"_meta": meta} if meta else {})}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_tool_is_called(revision: Revision) -> None:
     """Every revision, server/tools, "Calling Tools"."""
     server = ScriptedServer(revision)
@@ -47,7 +48,7 @@ async def test_a_tool_is_called(revision: Revision) -> None:
     assert last_params(server, "tools/call") == {"name": "add", "arguments": {"a": 1}, "_meta": {"x/y": 2}}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_resource_is_read(revision: Revision) -> None:
     """Every revision, server/resources, "Reading Resources"."""
     server = ScriptedServer(revision)
@@ -59,7 +60,7 @@ async def test_a_resource_is_read(revision: Revision) -> None:
     assert last_params(server, "resources/read") == {"uri": "a:b", "_meta": {"x/y": 2}}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_prompt_is_got(revision: Revision) -> None:
     """Every revision, server/prompts, "Getting a Prompt"."""
     server = ScriptedServer(revision)
@@ -157,7 +158,7 @@ async def test_log_messages_of_a_severity_are_asked_for(revision: Revision) -> N
     assert [message.data for message in heard] == ["ouch"]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_who_wants_the_log_asks_for_it(revision: Revision) -> None:
     """By `on_log` alone, of servers that declare one; at another severity by `log_level`."""
     for options, level in (({"on_log": print}, "info"), ({"log_level": "error"}, "error")):
@@ -187,7 +188,7 @@ def asked_levels(server: ScriptedServer) -> list[str]:
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_server_that_refuses_its_log_works_without(revision: Revision, autojump_clock: Any) -> None:
     """Nobody has asked for it by a call; and one that does not answer holds up nobody for long."""
     del autojump_clock
@@ -227,7 +228,7 @@ def open_log(level: Any) -> None:
     trio.run(main)
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_call_the_server_has_not_declared_is_sent_all_the_same(revision: Revision) -> None:
     """Servers are wrong about themselves in both directions; their answer counts, not what they declared."""
     server = ScriptedServer(revision, {"tools/call": {"content": []}}, capabilities={})
@@ -239,7 +240,7 @@ async def test_a_call_the_server_has_not_declared_is_sent_all_the_same(revision:
 
 
 @pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read", "completion/complete"])
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_result_that_cannot_be_read_is_an_error(revision: Revision, method: str) -> None:
     server = ScriptedServer(revision)
     server.script[method] = server.complete(content=5, messages=5, contents=5, completion=5)
@@ -254,7 +255,7 @@ async def test_a_result_that_cannot_be_read_is_an_error(revision: Revision, meth
             await calls[method]()
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_an_error_answer_is_raised_as_it_is(revision: Revision) -> None:
     server = ScriptedServer(revision)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 from talking import Talk, connect, listen, note, request
 
 from trio_mcp import Context, Limits, LogHandler, Revision, Server
@@ -62,7 +63,7 @@ def logged(messages: list[dict[str, Any]]) -> list[Any]:
     return [m["params"]["data"] for m in messages if m.get("method") == "notifications/message"]
 
 
-@ALL_REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_record_goes_to_the_client_before_the_answer(
     revision: Revision, handler: LogHandler, nursery: trio.Nursery
 ) -> None:
@@ -127,7 +128,7 @@ async def test_pythons_levels_become_the_protocols(
     nursery.cancel_scope.cancel()
 
 
-@ALL_REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_plain_function_in_its_thread_logs_to_its_client(
     revision: Revision, handler: LogHandler, nursery: trio.Nursery
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 from lines import LINES, MODERN, open_line
 from talking import Talk, connect, note
 
@@ -50,22 +51,27 @@ async def test_a_handler_sends_a_notification_of_its_own(
     assert heard == [*steps, ("com.example/bare", None)]
 
 
-@pytest.mark.parametrize("revision", list(Revision))
-@pytest.mark.parametrize("method", PROTOCOLS_OWN)
-async def test_what_the_library_sends_is_not_sent_by_hand(method: str, revision: Revision) -> None:
+@pytest.mark.parametrize("revision", ENDS)
+async def test_what_the_library_sends_is_not_sent_by_hand(subtests: pytest.Subtests, revision: Revision) -> None:
     """It would break a rule that the library keeps; the error says who sends it."""
-    server: Server[None] = Server("own")
-    errors: list[str] = []
 
-    @server.tool
-    async def tell(ctx: Context[Any]) -> None:
-        with pytest.raises(ValueError, match=f"^{method} cannot be sent by hand: ") as caught:
-            await ctx.notify(method)
-        errors.append(str(caught.value))
+    async def check(method: str) -> None:
+        server: Server[None] = Server("own")
+        errors: list[str] = []
 
-    async with open_client(server, revision=revision) as client:
-        await client.call_tool("tell")
-    assert len(errors) == 1
+        @server.tool
+        async def tell(ctx: Context[Any]) -> None:
+            with pytest.raises(ValueError, match=f"^{method} cannot be sent by hand: ") as caught:
+                await ctx.notify(method)
+            errors.append(str(caught.value))
+
+        async with open_client(server, revision=revision) as client:
+            await client.call_tool("tell")
+        assert len(errors) == 1
+
+    for method in PROTOCOLS_OWN:
+        with subtests.test(method=method):
+            await check(method)
 
 
 @pytest.mark.parametrize(
@@ -114,39 +120,44 @@ async def test_once_the_request_is_over_nothing_is_sent(autojump_clock: trio.tes
 V11 = Revision.V2025_11_25
 
 
-@pytest.mark.parametrize("place", ["the loop", "a thread"])
 @LINES
 async def test_a_server_sends_all_sessions_a_notification_of_its_own(
-    binding: str, revision: str, place: str
+    subtests: pytest.Subtests, binding: str, revision: str
 ) -> None:
     """In order, outside of every request, where the revision lets a server speak there."""
-    heard: list[object] = []
-    server: Server[None] = Server("own")
 
-    @server.tool
-    async def plain() -> None: ...
+    async def check(place: str) -> None:
+        heard: list[object] = []
+        server: Server[None] = Server("own")
 
-    def tell() -> None:
-        for number in range(5):
-            server.notify("com.example/step", {"number": number})
-        server.notify("com.example/bare")
+        @server.tool
+        async def plain() -> None: ...
 
-    def hear(method: str, params: Any) -> None:
-        heard.append((method, params.get("number")))
+        def tell() -> None:
+            for number in range(5):
+                server.notify("com.example/step", {"number": number})
+            server.notify("com.example/bare")
 
-    steps = [*(("com.example/step", number) for number in range(5)), ("com.example/bare", None)]
-    expected = [] if revision == MODERN else steps
-    with trio.fail_after(20):
-        async with open_line(server, binding, revision, on_notification=hear) as line:
-            await line.client.call_tool("plain")
-            await trio.testing.wait_all_tasks_blocked(0.05)
-            await (trio.to_thread.run_sync(tell) if place == "a thread" else _at_once(tell))
-            while len(heard) < len(expected):
-                await trio.sleep(0.005)
-            await line.client.call_tool("plain")
-            await trio.testing.wait_all_tasks_blocked(0.05)
-    assert heard == expected
-    assert server.dropped_notifications == 0
+        def hear(method: str, params: Any) -> None:
+            heard.append((method, params.get("number")))
+
+        steps = [*(("com.example/step", number) for number in range(5)), ("com.example/bare", None)]
+        expected = [] if revision == MODERN else steps
+        with trio.fail_after(20):
+            async with open_line(server, binding, revision, on_notification=hear) as line:
+                await line.client.call_tool("plain")
+                await trio.testing.wait_all_tasks_blocked(0.05)
+                await (trio.to_thread.run_sync(tell) if place == "a thread" else _at_once(tell))
+                while len(heard) < len(expected):
+                    await trio.sleep(0.005)
+                await line.client.call_tool("plain")
+                await trio.testing.wait_all_tasks_blocked(0.05)
+        assert heard == expected
+        assert server.dropped_notifications == 0
+
+    for place in ("the loop", "a thread"):
+        with subtests.test(place=place):
+            await check(place)
 
 
 async def _at_once(tell: Any) -> None:
@@ -197,12 +208,14 @@ async def _all(talk: Talk) -> list[dict[str, Any]]:
     return await talk.new()
 
 
-@pytest.mark.parametrize("method", [*PROTOCOLS_OWN, "tools/call", "notifications/initialized"])
-async def test_what_the_protocol_has_is_not_announced(method: str) -> None:
+async def test_what_the_protocol_has_is_not_announced(subtests: pytest.Subtests) -> None:
     """Its own notifications are sent by who keeps their rules, and requests are none."""
-    server: Server[None] = Server("own")
-    with pytest.raises(ValueError if method in PROTOCOLS_OWN else LocalProtocolError, match=method):
-        server.notify(method)
+    methods: list[str] = [*PROTOCOLS_OWN, "tools/call", "notifications/initialized"]
+    for method in methods:
+        with subtests.test(method=method):
+            server: Server[None] = Server("own")
+            with pytest.raises(ValueError if method in PROTOCOLS_OWN else LocalProtocolError, match=method):
+                server.notify(method)
 
 
 async def test_what_is_too_large_or_no_json_is_refused_at_once() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 from wires import ScriptedChannel
 
 from trio_mcp import (
@@ -84,7 +85,7 @@ async def test_the_first_is_the_outermost() -> None:
     ]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_it_may_change_parameters_and_results_answer_by_itself_and_refuse(revision: Revision) -> None:
     async def meddle(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
         params = dict(message.params or {})

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 import trio
+from eras import ENDS
 
 from trio_mcp import (
     Client,
@@ -120,7 +121,7 @@ async def test_what_is_no_skill_is_not_found(uri: str, write: Write) -> None:
             assert caught.value.code == -32602
 
 
-@EVERY_REVISION
+@pytest.mark.parametrize("revision", ENDS)
 async def test_files_are_resources(revision: Revision, write: Write) -> None:
     """ "Resource Metadata": SKILL.md is called what its frontmatter says."""
     server = Server("s")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 
 from trio_mcp import (
     ConnectionLost,
@@ -175,7 +176,7 @@ async def test_a_script_may_hang_up_and_the_client_says_so() -> None:
             await client.request("tools/call", {"name": "add"})
 
 
-@pytest.mark.parametrize("revision", list(Revision))
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_client_by_script_calls_a_server(revision: Revision) -> None:
     """Requests have ids, and in the modern era what they need besides."""
     with assert_nothing_left():
