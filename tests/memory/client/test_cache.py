@@ -93,18 +93,21 @@ async def test_a_result_that_is_not_said_to_be_fresh_is_stale(
         assert len(server.requests("tools/list")) == 2
 
 
-@pytest.mark.parametrize("ttl", [1.5, -1.5, "5000", "", True, [], {}])
-@pytest.mark.parametrize("scope", ["private", "", "shared", 5, None])
 async def test_odd_hints_about_keeping_cost_nothing_but_themselves(
-    ttl: object, scope: object, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
 ) -> None:
     """What was asked for is there, and is not kept."""
-    server = ScriptedServer(script=Lists(ttlMs=ttl, cacheScope=scope))
-    async with open_scripted(server) as client:
-        assert await names(client) == ["t1"]
-        assert await names(client) == ["t1"]
-        assert len(server.requests("tools/list")) == 2
-        assert (await read(client, "a:b")).text == "t"
+    ttls: list[object] = [1.5, -1.5, "5000", "", True, [], {}]
+    scopes: list[object] = ["private", "", "shared", 5, None]
+    for ttl in ttls:
+        for scope in scopes:
+            with subtests.test(ttl=ttl, scope=scope):
+                server = ScriptedServer(script=Lists(ttlMs=ttl, cacheScope=scope))
+                async with open_scripted(server) as client:
+                    assert await names(client) == ["t1"]
+                    assert await names(client) == ["t1"]
+                    assert len(server.requests("tools/list")) == 2
+                    assert (await read(client, "a:b")).text == "t"
 
 
 @pytest.mark.parametrize("scope", ["", "shared", 5, None])

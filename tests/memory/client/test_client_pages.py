@@ -50,13 +50,14 @@ def paged_server(revision: Revision, *pages: list[str], cursors: list[str] | Non
 
 
 @pytest.mark.parametrize("revision", ENDS)
-@pytest.mark.parametrize("method", list(ITEMS))
-async def test_a_list_is_read_as_one(revision: Revision, method: str) -> None:
+async def test_a_list_is_read_as_one(subtests: pytest.Subtests, revision: Revision) -> None:
     """Every revision, server/utilities/pagination: all four lists are paginated, pages may be empty."""
-    server = paged_server(revision, ["a", "b"], [], ["c"])
-    async with open_client(server, revision=revision) as client:
-        assert [item.name async for item in lists_of(client)[method]] == ["a", "b", "c"]
-    assert [m.get("params", {}).get("cursor") for m in server.requests(method)] == [None, "1", "2"]
+    for method in ITEMS:
+        with subtests.test(method=method):
+            server = paged_server(revision, ["a", "b"], [], ["c"])
+            async with open_client(server, revision=revision) as client:
+                assert [item.name async for item in lists_of(client)[method]] == ["a", "b", "c"]
+            assert [m.get("params", {}).get("cursor") for m in server.requests(method)] == [None, "1", "2"]
 
 
 @pytest.mark.spec("server/utilities/pagination", "Implementation Guidelines", revisions="2026-07-28")

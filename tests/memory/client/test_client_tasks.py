@@ -218,9 +218,10 @@ async def test_a_task_that_is_gone_is_not_cancelled(autojump_clock: trio.testing
     assert server.requests("tasks/cancel") == []
 
 
-@pytest.mark.parametrize(
-    ("look", "problem"),
-    [
+async def test_what_cannot_be_read_is_an_error(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
+) -> None:
+    rows: list[tuple[Any, str]] = [
         (seen("done"), "tasks/get: status: 'done' is none of"),
         ({**seen(), "status": ["working"]}, r"tasks/get: status: \['working'\] is none of"),
         ({**seen(), "taskId": "other"}, "the answer is about another task"),
@@ -232,13 +233,10 @@ async def test_a_task_that_is_gone_is_not_cancelled(autojump_clock: trio.testing
         (seen("completed", result={**RESULT, "resultType": "task"}), "of an unknown type: 'task'"),
         (seen(pollIntervalMs="1"), "pollIntervalMs: expected a number of milliseconds"),
         ({"resultType": "complete", "status": "working"}, "taskId: expected a string"),
-    ],
-)
-async def test_what_cannot_be_read_is_an_error(
-    look: Any, problem: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    with pytest.raises(RemoteProtocolError, match=problem):
-        await call(Scripted(look))
+    ]
+    for look, problem in rows:
+        with subtests.test(look=look, problem=problem), pytest.raises(RemoteProtocolError, match=problem):
+            await call(Scripted(look))
 
 
 @pytest.mark.parametrize(

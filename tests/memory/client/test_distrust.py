@@ -212,18 +212,24 @@ async def test_an_odd_meta_in_a_discovery_does_not_cost_the_connection(odd: obje
 
 
 @pytest.mark.parametrize("revision", ENDS)
-@pytest.mark.parametrize("odd", [True, [], False, None])
-async def test_odd_capabilities_of_a_server_do_not_cost_the_connection(revision: Revision, odd: object) -> None:
+async def test_odd_capabilities_of_a_server_do_not_cost_the_connection(
+    subtests: pytest.Subtests, revision: Revision
+) -> None:
     """PHP writes ``[]`` for an object without members, and some servers have only a yes or a no to say."""
-    server = ScriptedServer(
-        revision, capabilities={"tools": odd, "logging": odd, "resources": {"subscribe": odd}}
-    )
-    async with open_client(server, revision=revision) as client:
-        capabilities = client.server_capabilities
-        assert capabilities is not None
-        assert (capabilities.tools is not None) is (capabilities.logging is not None) is (odd in (True, []))
-        assert capabilities.resources is not None
-        assert capabilities.resources.subscribe is (odd if isinstance(odd, bool) else None)
+    rows: list[object] = [True, [], False, None]
+    for odd in rows:
+        with subtests.test(odd=odd):
+            server = ScriptedServer(
+                revision, capabilities={"tools": odd, "logging": odd, "resources": {"subscribe": odd}}
+            )
+            async with open_client(server, revision=revision) as client:
+                capabilities = client.server_capabilities
+                assert capabilities is not None
+                assert (
+                    (capabilities.tools is not None) is (capabilities.logging is not None) is (odd in (True, []))
+                )
+                assert capabilities.resources is not None
+                assert capabilities.resources.subscribe is (odd if isinstance(odd, bool) else None)
 
 
 UNUSABLE: dict[str, Callable[[int], object]] = {
@@ -243,23 +249,28 @@ UNUSABLE: dict[str, Callable[[int], object]] = {
 }
 
 
-@pytest.mark.parametrize("unusable", UNUSABLE)
 @pytest.mark.parametrize("revision", ENDS)
 async def test_a_line_that_visibly_answers_a_call_ends_it_whatever_is_wrong_with_it(
-    revision: Revision, unusable: str, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, revision: Revision, autojump_clock: trio.testing.MockClock
 ) -> None:
     """There will be no other answer. It costs that call and no sibling."""
-    server = ScriptedServer(revision, {"x/silent": lambda _: None})
-    server.script["x/odd"] = lambda message: server.say(UNUSABLE[unusable](message["id"]))
-    server.script["x/echo"] = lambda _: server.complete()
-    async with open_client(server, revision=revision) as client, trio.open_nursery() as nursery:
-        nursery.start_soon(client.request, "x/silent")
-        await trio.testing.wait_all_tasks_blocked()
-        with trio.fail_after(10), pytest.raises(RemoteProtocolError, match="x/odd"):
-            await client.request("x/odd")
-        await client.request("x/echo")
-        assert not server.notifications("notifications/cancelled")
-        nursery.cancel_scope.cancel()
+
+    async def check(unusable: str) -> None:
+        server = ScriptedServer(revision, {"x/silent": lambda _: None})
+        server.script["x/odd"] = lambda message: server.say(UNUSABLE[unusable](message["id"]))
+        server.script["x/echo"] = lambda _: server.complete()
+        async with open_client(server, revision=revision) as client, trio.open_nursery() as nursery:
+            nursery.start_soon(client.request, "x/silent")
+            await trio.testing.wait_all_tasks_blocked()
+            with trio.fail_after(10), pytest.raises(RemoteProtocolError, match="x/odd"):
+                await client.request("x/odd")
+            await client.request("x/echo")
+            assert not server.notifications("notifications/cancelled")
+            nursery.cancel_scope.cancel()
+
+    for unusable in UNUSABLE:
+        with subtests.test(unusable=unusable):
+            await check(unusable)
 
 
 def unreadable(ids: list[int]) -> bytes:

@@ -193,45 +193,50 @@ async def test_several_listeners_hear_what_is_theirs(
 
 @pytest.mark.spec("basic/patterns/subscriptions", "Cancellation")
 @pytest.mark.parametrize("revision", ENDS)
-@pytest.mark.parametrize("way", ["leaving", "exception", "cancel", "deadline"])
 async def test_leaving_the_block_ends_the_subscription_exactly_once(
-    way: str, revision: str, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """2026-07-28, "Cancellation"; 2025-11-25, server/resources, "Subscriptions"."""
-    server = ScriptedServer(revision)
-    tape = Tape()
 
-    async def listen() -> None:
-        async with client.listen(tools_list_changed=True, resources=["a:b", "a:c", "a:b"]) as events:
+    async def check(way: str) -> None:
+        server = ScriptedServer(revision)
+        tape = Tape()
+
+        async def listen() -> None:
+            async with client.listen(tools_list_changed=True, resources=["a:b", "a:c", "a:b"]) as events:
+                if way == "exception":
+                    raise ArithmeticError
+                if way == "leaving":
+                    return
+                await events.__anext__()
+
+        async with open_scripted(server, on_frame=tape) as client:
             if way == "exception":
-                raise ArithmeticError
-            if way == "leaving":
-                return
-            await events.__anext__()
+                with pytest.raises(ArithmeticError):
+                    await listen()
+            elif way == "deadline":
+                with trio.move_on_after(3) as scope:
+                    await listen()
+                assert scope.cancelled_caught
+                assert trio.current_time() == 3
+            else:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(listen)
+                    await settle()
+                    nursery.cancel_scope.cancel()
+            await settle()
+            if is_modern(revision):
+                assert server.goodbyes() == [subscription(server)]
+            else:
+                assert server.goodbyes() == []
+                for method in ("resources/subscribe", "resources/unsubscribe"):
+                    assert sorted(r["params"]["uri"] for r in server.requests(method)) == ["a:b", "a:c"]
+            assert client.statistics().calls == 0
+        tape.check_endings()
 
-    async with open_scripted(server, on_frame=tape) as client:
-        if way == "exception":
-            with pytest.raises(ArithmeticError):
-                await listen()
-        elif way == "deadline":
-            with trio.move_on_after(3) as scope:
-                await listen()
-            assert scope.cancelled_caught
-            assert trio.current_time() == 3
-        else:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(listen)
-                await settle()
-                nursery.cancel_scope.cancel()
-        await settle()
-        if is_modern(revision):
-            assert server.goodbyes() == [subscription(server)]
-        else:
-            assert server.goodbyes() == []
-            for method in ("resources/subscribe", "resources/unsubscribe"):
-                assert sorted(r["params"]["uri"] for r in server.requests(method)) == ["a:b", "a:c"]
-        assert client.statistics().calls == 0
-    tape.check_endings()
+    for way in ("leaving", "exception", "cancel", "deadline"):
+        with subtests.test(way=way):
+            await check(way)
 
 
 @pytest.mark.parametrize("revision", ENDS)
@@ -509,22 +514,22 @@ STRAYS: dict[str, tuple[Callable[[Any], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", STRAYS)
 async def test_strays_are_ignored_and_logged_once(
-    kind: str,
-    caplog: pytest.LogCaptureFixture,
-    autojump_clock: trio.testing.MockClock,
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     """2026-07-28, "Receiving Notifications": the id is that of the request, in type and value."""
-    stray, says = STRAYS[kind]
-    server = ScriptedServer()
-    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
-        id = subscription(server)
-        server.say(stray(id), stray(id), stray(id), note("tools/list_changed", id))
-        assert await take(events, 1) == [ToolsListChanged()]
-        assert events.waiting == 0
-        assert events.acknowledged.tools_list_changed is True
-    assert len([r for r in caplog.records if says in r.getMessage()]) == 1
+    for kind in STRAYS:
+        with subtests.test(kind=kind):
+            caplog.clear()
+            stray, says = STRAYS[kind]
+            server = ScriptedServer()
+            async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
+                id = subscription(server)
+                server.say(stray(id), stray(id), stray(id), note("tools/list_changed", id))
+                assert await take(events, 1) == [ToolsListChanged()]
+                assert events.waiting == 0
+                assert events.acknowledged.tools_list_changed is True
+            assert len([r for r in caplog.records if says in r.getMessage()]) == 1
 
 
 async def test_what_was_sent_before_giving_up_is_no_fault_of_the_server(

@@ -77,36 +77,36 @@ async def test_a_prompt_is_got(revision: Revision) -> None:
 
 
 @REVISIONS
-@pytest.mark.parametrize(
-    ("ref", "wire"),
-    [
-        (PromptReference(name="p"), {"type": "ref/prompt", "name": "p"}),
-        (Prompt(name="p", title="P"), {"type": "ref/prompt", "name": "p"}),
-        (ResourceTemplateReference(uri="a:{b}"), {"type": "ref/resource", "uri": "a:{b}"}),
-        (ResourceTemplate(name="t", uri_template="a:{b}"), {"type": "ref/resource", "uri": "a:{b}"}),
-        ("review", {"type": "ref/prompt", "name": "review"}),
-        ("books://one", {"type": "ref/resource", "uri": "books://one"}),
-        ("a:{b}", {"type": "ref/resource", "uri": "a:{b}"}),
-    ],
-    ids=["prompt reference", "prompt", "template reference", "template", "name", "uri", "uri template"],
-)
-async def test_an_argument_is_completed(
-    revision: Revision,
-    ref: str | PromptReference | Prompt | ResourceTemplateReference | ResourceTemplate,
-    wire: dict[str, Any],
-) -> None:
+async def test_an_argument_is_completed(subtests: pytest.Subtests, revision: Revision) -> None:
     """Every revision, server/utilities/completion; the context since 2025-06-18."""
-    server = ScriptedServer(revision)
-    server.script["completion/complete"] = server.complete(completion={"values": ["python"], "hasMore": False})
-    async with open_client(server, revision=revision) as client:
-        result = await client.complete(ref, "language", "py", context={"kind": "x"}, meta={"x/y": 2})
-        assert result.completion.values == ("python",)
-        params = last_params(server, "completion/complete")
-        with_context = {"context": {"arguments": {"kind": "x"}}} if revision >= Revision.V2025_06_18 else {}
-        asked = {"ref": wire, "argument": {"name": "language", "value": "py"}, "_meta": {"x/y": 2}}
-        assert params == {**asked, **with_context}
-        await client.complete(ref, "language", "")
-        assert "context" not in last_params(server, "completion/complete")
+    rows: list[
+        tuple[str, str | PromptReference | Prompt | ResourceTemplateReference | ResourceTemplate, dict[str, Any]]
+    ] = [
+        ("prompt reference", PromptReference(name="p"), {"type": "ref/prompt", "name": "p"}),
+        ("prompt", Prompt(name="p", title="P"), {"type": "ref/prompt", "name": "p"}),
+        ("template reference", ResourceTemplateReference(uri="a:{b}"), {"type": "ref/resource", "uri": "a:{b}"}),
+        ("template", ResourceTemplate(name="t", uri_template="a:{b}"), {"type": "ref/resource", "uri": "a:{b}"}),
+        ("name", "review", {"type": "ref/prompt", "name": "review"}),
+        ("uri", "books://one", {"type": "ref/resource", "uri": "books://one"}),
+        ("uri template", "a:{b}", {"type": "ref/resource", "uri": "a:{b}"}),
+    ]
+    for name, ref, wire in rows:
+        with subtests.test(name):
+            server = ScriptedServer(revision)
+            server.script["completion/complete"] = server.complete(
+                completion={"values": ["python"], "hasMore": False}
+            )
+            async with open_client(server, revision=revision) as client:
+                result = await client.complete(ref, "language", "py", context={"kind": "x"}, meta={"x/y": 2})
+                assert result.completion.values == ("python",)
+                params = last_params(server, "completion/complete")
+                with_context = (
+                    {"context": {"arguments": {"kind": "x"}}} if revision >= Revision.V2025_06_18 else {}
+                )
+                asked = {"ref": wire, "argument": {"name": "language", "value": "py"}, "_meta": {"x/y": 2}}
+                assert params == {**asked, **with_context}
+                await client.complete(ref, "language", "")
+                assert "context" not in last_params(server, "completion/complete")
 
 
 @REVISIONS
@@ -239,20 +239,25 @@ async def test_a_call_the_server_has_not_declared_is_sent_all_the_same(revision:
     assert caught.value.code == -32601
 
 
-@pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read", "completion/complete"])
 @pytest.mark.parametrize("revision", ENDS)
-async def test_a_result_that_cannot_be_read_is_an_error(revision: Revision, method: str) -> None:
-    server = ScriptedServer(revision)
-    server.script[method] = server.complete(content=5, messages=5, contents=5, completion=5)
-    async with open_client(server, revision=revision) as client:
-        calls: dict[str, Any] = {
-            "tools/call": lambda: client.call_tool("x"),
-            "prompts/get": lambda: client.get_prompt("x"),
-            "resources/read": lambda: client.read_resource("x:"),
-            "completion/complete": lambda: client.complete(PromptReference(name="x"), "y", ""),
-        }
-        with pytest.raises(RemoteProtocolError, match=f"^{method}: "):
-            await calls[method]()
+async def test_a_result_that_cannot_be_read_is_an_error(subtests: pytest.Subtests, revision: Revision) -> None:
+
+    async def check(method: str) -> None:
+        server = ScriptedServer(revision)
+        server.script[method] = server.complete(content=5, messages=5, contents=5, completion=5)
+        async with open_client(server, revision=revision) as client:
+            calls: dict[str, Any] = {
+                "tools/call": lambda: client.call_tool("x"),
+                "prompts/get": lambda: client.get_prompt("x"),
+                "resources/read": lambda: client.read_resource("x:"),
+                "completion/complete": lambda: client.complete(PromptReference(name="x"), "y", ""),
+            }
+            with pytest.raises(RemoteProtocolError, match=f"^{method}: "):
+                await calls[method]()
+
+    for method in ("tools/call", "prompts/get", "resources/read", "completion/complete"):
+        with subtests.test(method=method):
+            await check(method)
 
 
 @pytest.mark.parametrize("revision", ENDS)

@@ -127,18 +127,19 @@ TAMPERED: dict[str, tuple[Callable[[SkillServer], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("how", TAMPERED)
 @pytest.mark.parametrize("revision", ENDS)
-async def test_what_is_not_as_it_was_said_is_not_loaded(revision: Revision, how: str) -> None:
+async def test_what_is_not_as_it_was_said_is_not_loaded(subtests: pytest.Subtests, revision: Revision) -> None:
     """ "Verification on Read"."""
-    tamper, problem = TAMPERED[how]
-    server = SkillServer(revision)
-    tamper(server)
-    async with open_client(server, revision=revision) as client:
-        with pytest.raises(SkillChanged, match=problem) as caught:
-            await load(client)
-    assert (caught.value.skill, caught.value.uri) == (URI, URI)
-    assert "is not what the server has said of the skill" in str(caught.value)
+    for how in TAMPERED:
+        with subtests.test(how=how):
+            tamper, problem = TAMPERED[how]
+            server = SkillServer(revision)
+            tamper(server)
+            async with open_client(server, revision=revision) as client:
+                with pytest.raises(SkillChanged, match=problem) as caught:
+                    await load(client)
+            assert (caught.value.skill, caught.value.uri) == (URI, URI)
+            assert "is not what the server has said of the skill" in str(caught.value)
 
 
 @pytest.mark.parametrize(
