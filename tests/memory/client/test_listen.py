@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 from eras import ENDS, LEGACY_ENDS
+from inside_base import repetitions
 from scripted import (
     LEGACY,
     MODERN,
@@ -521,6 +522,7 @@ async def test_strays_are_ignored_and_logged_once(
     for kind in STRAYS:
         with subtests.test(kind=kind):
             caplog.clear()
+            repetitions.forget()
             stray, says = STRAYS[kind]
             server = ScriptedServer()
             async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:

@@ -14,6 +14,7 @@ import pytest
 import trio
 import trio.testing
 from eras import ENDS, LEGACY_ENDS
+from inside_base import repetitions
 from scripted_server import ALL, MODERN, ScriptedServer, never_asked
 from typing_extensions import Unpack
 
@@ -271,6 +272,7 @@ async def test_an_answer_that_does_not_fit_the_form_is_not_sent(
 
     async def check(filled_in: Any) -> None:
         caplog.clear()
+        repetitions.forget()
         error = LocalProtocolError if revision.is_modern else RequestError
         with pytest.raises(error) as caught:
             await put(revision, "elicitation/create", FORM, on_elicit=lambda _: filled_in)
@@ -474,6 +476,7 @@ async def test_a_question_without_a_handler_is_refused(
     for method in ("sampling/createMessage", "elicitation/create", "roots/list", "x/y"):
         with subtests.test(method=method):
             caplog.clear()
+            repetitions.forget()
             params = {"sampling/createMessage": SAMPLING, "elicitation/create": FORM}.get(method, {})
             with pytest.raises(
                 RemoteProtocolError if revision.is_modern else RequestError, match="has no method"

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 from asked import ABLE, AskedClient
+from inside_base import repetitions
 
 from trio_mcp import (
     Context,
@@ -77,6 +78,7 @@ async def test_an_answer_that_does_not_fit_is_no_traceback(
 
     async def check(revision: Revision, answer: dict[str, Any], says: str) -> None:
         caplog.clear()
+        repetitions.forget()
         client = AskedClient(answer)
         with caplog.at_level(logging.DEBUG, "trio_mcp"):
             async with client.open(make_server(), revision) as opened:

@@ -13,6 +13,7 @@ import attrs
 import pytest
 import trio
 from eras import ENDS
+from inside_base import repetitions
 
 from trio_mcp import Image, RequestError, Server, ToolError, open_client
 from trio_mcp.types import (
@@ -224,6 +225,7 @@ async def test_what_does_not_fit_the_annotation_is_masked(
 
     async def check(value: Any) -> None:
         caplog.clear()
+        repetitions.forget()
 
         async def count() -> list[int]:
             await trio.lowlevel.checkpoint()

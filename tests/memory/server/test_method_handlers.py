@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from inside_base import repetitions
 
 from trio_mcp import Context, RequestError, Server, ToolError, open_client, types
 
@@ -74,6 +75,7 @@ async def test_what_is_no_result_is_named(
 
     async def check(method: str, params: dict[str, Any], returned: Any, message: str) -> None:
         caplog.clear()
+        repetitions.forget()
         server = Server("low")
 
         @server.request_handler(method)

@@ -172,6 +172,7 @@ async def test_a_resource_returns_what_it_says(
     for annotation, value, is_shown_as, says in rows:
         with subtests.test(annotation=annotation, value=value, is_shown_as=is_shown_as, says=says):
             caplog.clear()
+            repetitions.forget()
             server: Server[None] = Server("results")
             server.resource("a:one")(returning(value, annotation))
             async with open_client(server) as client:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 from eras import ENDS
+from inside_base import repetitions
 
 from trio_mcp import (
     SHOWS_APPS,
@@ -219,6 +220,7 @@ async def test_a_result_without_text_is_remarked(
 
     async def check(returned: Any, warns: bool) -> None:
         caplog.clear()
+        repetitions.forget()
         server = clock_server()
 
         @server.tool(ui="ui://clock")
