@@ -272,19 +272,20 @@ PATTERNS: list[tuple[object, object, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("expected", "got", "differences"), PATTERNS)
-async def test_patterns(expected: object, got: object, differences: list[str]) -> None:
+async def test_patterns(subtests: pytest.Subtests) -> None:
     """What each of them lets through, and how the rest is told."""
-    one, other = memory_channel_pair()
-    peer, sender = ScriptedPeer(one), ScriptedPeer(other)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(sender.say, got)
-        found: tuple[str, ...] = ()
-        try:
-            assert await peer.expect(expected) == got
-        except ScriptMismatch as mismatch:
-            found = mismatch.differences
-    assert list(found) == differences
+    for expected, got, differences in PATTERNS:
+        with subtests.test(expected=expected, got=got, differences=differences):
+            one, other = memory_channel_pair()
+            peer, sender = ScriptedPeer(one), ScriptedPeer(other)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sender.say, got)
+                found: tuple[str, ...] = ()
+                try:
+                    assert await peer.expect(expected) == got
+                except ScriptMismatch as mismatch:
+                    found = mismatch.differences
+            assert list(found) == differences
 
 
 async def test_a_server_of_another_era_is_refused() -> None:
