@@ -116,7 +116,11 @@ def by_tests(environment: dict[str, str], tests: Sequence[str]) -> str | None:
     """Return which of some tests notices it."""
     if not tests:
         return None
-    options = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--timeout=60", "--no-header")
+    # What pytest puts before all other paths must not have the package; the environment has the rest of the checkout.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    paths = " ".join(path for path in project["tool"]["pytest"]["ini_options"]["pythonpath"] if path != ".")
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--timeout=60", "--no-header"]
+    options += ["-o", f"pythonpath={paths}"]
     status, output = run(environment, "-m", "pytest", *options, *tests)
     if status == 0:
         return None
