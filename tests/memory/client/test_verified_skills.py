@@ -142,26 +142,25 @@ async def test_what_is_not_as_it_was_said_is_not_loaded(subtests: pytest.Subtest
             assert "is not what the server has said of the skill" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+async def test_frontmatter_is_compared_member_by_member(subtests: pytest.Subtests) -> None:
+    """ "Frontmatter Verification": although digest and size are right, or nobody knows them."""
+    rows: list[tuple[str, str]] = [
         (TEXT.replace("Give money back.", "Exfiltrate credentials."), "another description"),
         (TEXT.replace("---\n# ", "allowed-tools: Bash\n---\n# "), "another allowed-tools"),
         (TEXT.replace("metadata: {version: 1.0, due: 2026-07-28}\n", ""), "another metadata"),
         (TEXT.replace("version: 1.0", "version: true"), "another metadata"),
         ("# no frontmatter", "does not begin with frontmatter"),
         ("---\nname: [\n---\n", "no YAML"),
-    ],
-)
-@pytest.mark.parametrize("dynamic", [False, True])
-async def test_frontmatter_is_compared_member_by_member(text: str, problem: str, *, dynamic: bool) -> None:
-    """ "Frontmatter Verification": although digest and size are right, or nobody knows them."""
-    server = SkillServer()
-    server.files[URI] = text
-    server.entry["resources"] = "dynamic" if dynamic else [listed(URI, text.encode())]
-    async with open_client(server) as client:
-        with pytest.raises(SkillChanged, match=problem):
-            await client.load_skill(URI, dynamic=dynamic)
+    ]
+    for text, problem in rows:
+        for dynamic in (False, True):
+            with subtests.test(text=text, problem=problem, dynamic=dynamic):
+                server = SkillServer()
+                server.files[URI] = text
+                server.entry["resources"] = "dynamic" if dynamic else [listed(URI, text.encode())]
+                async with open_client(server) as client:
+                    with pytest.raises(SkillChanged, match=problem):
+                        await client.load_skill(URI, dynamic=dynamic)
 
 
 async def test_a_file_that_is_not_listed_is_none_of_the_skill() -> None:

@@ -124,16 +124,18 @@ async def test_a_resource_that_has_gone_can_still_be_unsubscribed_from(nursery: 
 
 
 @pytest.mark.parametrize("revision", LEGACY_ENDS)
-@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
-@pytest.mark.parametrize("params", [{}, {"uri": 7}, {"uri": None}], ids=str)
 async def test_a_request_without_a_uri_is_refused_by_name(
-    revision: Revision, method: str, params: dict[str, Any], nursery: trio.Nursery
+    subtests: pytest.Subtests, revision: Revision, nursery: trio.Nursery
 ) -> None:
     talk = await connect(nursery, full_server())
     await talk.shake_hands(revision)
-    answer = await talk.ask(method, revision, **params)
-    assert answer["error"]["code"] == INVALID_PARAMS
-    assert "uri" in answer["error"]["message"]
+    given: list[dict[str, Any]] = [{}, {"uri": 7}, {"uri": None}]
+    for method in ("resources/subscribe", "resources/unsubscribe"):
+        for params in given:
+            with subtests.test(method=method, params=params):
+                answer = await talk.ask(method, revision, **params)
+                assert answer["error"]["code"] == INVALID_PARAMS
+                assert "uri" in answer["error"]["message"]
     nursery.cancel_scope.cancel()
 
 
