@@ -120,44 +120,39 @@ async def test_once_the_request_is_over_nothing_is_sent(autojump_clock: trio.tes
 V11 = Revision.V2025_11_25
 
 
+@pytest.mark.parametrize("place", ["the loop", "a thread"])
 @LINES
 async def test_a_server_sends_all_sessions_a_notification_of_its_own(
-    subtests: pytest.Subtests, binding: str, revision: str
+    binding: str, revision: str, place: str
 ) -> None:
     """In order, outside of every request, where the revision lets a server speak there."""
+    heard: list[object] = []
+    server: Server[None] = Server("own")
 
-    async def check(place: str) -> None:
-        heard: list[object] = []
-        server: Server[None] = Server("own")
+    @server.tool
+    async def plain() -> None: ...
 
-        @server.tool
-        async def plain() -> None: ...
+    def tell() -> None:
+        for number in range(5):
+            server.notify("com.example/step", {"number": number})
+        server.notify("com.example/bare")
 
-        def tell() -> None:
-            for number in range(5):
-                server.notify("com.example/step", {"number": number})
-            server.notify("com.example/bare")
+    def hear(method: str, params: Any) -> None:
+        heard.append((method, params.get("number")))
 
-        def hear(method: str, params: Any) -> None:
-            heard.append((method, params.get("number")))
-
-        steps = [*(("com.example/step", number) for number in range(5)), ("com.example/bare", None)]
-        expected = [] if revision == MODERN else steps
-        with trio.fail_after(20):
-            async with open_line(server, binding, revision, on_notification=hear) as line:
-                await line.client.call_tool("plain")
-                await trio.testing.wait_all_tasks_blocked(0.05)
-                await (trio.to_thread.run_sync(tell) if place == "a thread" else _at_once(tell))
-                while len(heard) < len(expected):
-                    await trio.sleep(0.005)
-                await line.client.call_tool("plain")
-                await trio.testing.wait_all_tasks_blocked(0.05)
-        assert heard == expected
-        assert server.dropped_notifications == 0
-
-    for place in ("the loop", "a thread"):
-        with subtests.test(place=place):
-            await check(place)
+    steps = [*(("com.example/step", number) for number in range(5)), ("com.example/bare", None)]
+    expected = [] if revision == MODERN else steps
+    with trio.fail_after(20):
+        async with open_line(server, binding, revision, on_notification=hear) as line:
+            await line.client.call_tool("plain")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            await (trio.to_thread.run_sync(tell) if place == "a thread" else _at_once(tell))
+            while len(heard) < len(expected):
+                await trio.sleep(0.005)
+            await line.client.call_tool("plain")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+    assert heard == expected
+    assert server.dropped_notifications == 0
 
 
 async def _at_once(tell: Any) -> None:
