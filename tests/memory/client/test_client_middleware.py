@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from eras import LEGACY_ENDS
+from eras import ENDS, LEGACY_ENDS
 from inside_peer import compose
-from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
+from scripted_server import LEGACY, MODERN, ScriptedServer
 from tape import Tape
 from wires import answer
 
@@ -27,7 +27,6 @@ from trio_mcp import (
     open_client,
 )
 
-REVISIONS = pytest.mark.parametrize("revision", ALL)
 SAMPLING: dict[str, Any] = {"messages": [], "maxTokens": 1}
 
 
@@ -39,7 +38,7 @@ def recorder(into: list[tuple[str, str, bool]]) -> Middleware:
     return record
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_everything_passes_the_handshake_included(revision: Revision) -> None:
     seen: list[tuple[str, str, bool]] = []
     server = ScriptedServer(revision)
@@ -74,7 +73,7 @@ async def test_everything_passes_the_handshake_included(revision: Revision) -> N
         ]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_what_is_sent_and_received_can_be_changed(revision: Revision) -> None:
     async def change(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
         if message.method != "x/y":

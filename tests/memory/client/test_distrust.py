@@ -41,8 +41,6 @@ from trio_mcp import (
 )
 from trio_mcp.types import ClientCapabilities, Implementation
 
-REVISIONS = pytest.mark.parametrize("revision", ALL)
-
 
 @pytest.mark.spec("basic/utilities/cancellation", "Behavior Requirements")
 @pytest.mark.spec("basic/utilities/cancellation", "Timing Considerations")
@@ -81,7 +79,7 @@ async def test_late_repeated_and_foreign_answers_reach_no_call(
     assert "ignored an answer that no call waits for" in caplog.text
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_refusal_of_the_log_level_does_not_stick(revision: Revision) -> None:
     """A server without logging refuses; the next connection must not be refused because of that."""
     server = ScriptedServer(revision)

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 from eras import ENDS, LEGACY_ENDS
-from scripted_server import ALL, MODERN, ScriptedServer
+from scripted_server import MODERN, ScriptedServer
 from tape import Tape
 
 from trio_mcp import ClientExtension, ExtensionClient, RemoteProtocolError, Revision, open_client
@@ -96,7 +96,7 @@ async def test_its_notifications_go_to_the_extension(revision: Revision) -> None
     assert (heard, others) == (["n1"], [])
 
 
-@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize("revision", ENDS)
 async def test_its_questions_go_to_the_extension(revision: Revision) -> None:
     """As requests in the legacy era, as input requests in the modern."""
 

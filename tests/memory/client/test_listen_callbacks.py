@@ -12,10 +12,8 @@ from eras import ENDS, LEGACY_ENDS
 from scripted import MODERN, NO_ANSWER, ScriptedServer, note, open_scripted, settle, the_end
 from wires import refusal
 
-from trio_mcp import Limits, LocalProtocolError, Revision, Server, open_client
+from trio_mcp import Limits, LocalProtocolError, Server, open_client
 from trio_mcp.types import LoggingMessageNotificationParams
-
-REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 
 
 class Recorder:
@@ -47,7 +45,7 @@ def own_subscription(server: ScriptedServer) -> Any:
     return server.requests("subscriptions/listen")[0]["id"] if server.revision == MODERN else None
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_callbacks_are_called_one_at_a_time_and_in_order(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -190,7 +190,7 @@ async def test_a_user_may_reject_sampling(revision: Revision) -> None:
     assert caught.value.code == -1
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("answer", [None, 5, ["text"]])
 async def test_what_is_no_answer_of_a_model_is_an_error(
     revision: Revision, answer: Any, caplog: pytest.LogCaptureFixture
@@ -468,7 +468,7 @@ async def test_a_handler_in_plain_json_answers_too(revision: Revision) -> None:
 @pytest.mark.spec("client/roots", "Error Handling")
 @pytest.mark.spec("client/sampling", "Error Handling")
 @pytest.mark.spec("client/elicitation", "Error Handling")
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_question_without_a_handler_is_refused(
     subtests: pytest.Subtests, revision: Revision, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -487,7 +487,7 @@ async def test_a_question_without_a_handler_is_refused(
                 assert f"refused a question of the server, {method!r}" in caplog.text
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_question_that_cannot_be_read_is_refused(
     revision: Revision, caplog: pytest.LogCaptureFixture
 ) -> None:

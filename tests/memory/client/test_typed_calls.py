@@ -127,7 +127,7 @@ async def test_discovery_tells_the_same_in_both_eras(revision: Revision) -> None
             assert last_params(server, "server/discover") == {"_meta": {"x/y": 2}}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_ping_asks_the_server(revision: Revision) -> None:
     """Up to 2025-11-25, basic/utilities/ping; gone since, and discovery does as well."""
     server = ScriptedServer(revision, {"ping": {}})
@@ -139,7 +139,7 @@ async def test_a_ping_asks_the_server(revision: Revision) -> None:
         assert last_params(server, method) == {"_meta": {"x/y": 2}}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_log_messages_of_a_severity_are_asked_for(revision: Revision) -> None:
     """Legacy: logging/setLevel. 2026-07-28: each request says so in its `_meta`."""
     server = ScriptedServer(revision, {"logging/setLevel": {}, "x/y": {}})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from eras import LEGACY_ENDS
+from eras import ENDS, LEGACY_ENDS
 from inside_peer import open_peer
 from inside_server import LIST_CHANGES, ChangeHub, ListKind
 from talking import LISTS, SUBSCRIPTION_ID, connect, full_server, listen, note, request, session_of
@@ -33,7 +33,6 @@ from trio_mcp import (
 
 TENANT: ContextVar[str | None] = ContextVar("TENANT", default=None)
 V07 = Revision.V2026_07_28
-ALL_REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 
 
 def another_tool(server: Server[Any], name: str = "another") -> None:
@@ -160,7 +159,7 @@ async def test_changes_are_said_in_order_and_equal_ones_once(nursery: trio.Nurse
     nursery.cancel_scope.cancel()
 
 
-@ALL_REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_stuck_client_costs_the_others_nothing(revision: Revision, nursery: trio.Nursery) -> None:
     server = full_server(Limits(max_outbox_bytes=1))
     stuck, quick = await connect(nursery, server), await connect(nursery, server)
@@ -183,7 +182,7 @@ async def test_a_stuck_client_costs_the_others_nothing(revision: Revision, nurse
 # Where changes come from.
 
 
-@ALL_REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_change_made_by_a_request_of_one_client_reaches_the_other(
     revision: Revision, nursery: trio.Nursery
 ) -> None:
@@ -367,7 +366,7 @@ async def test_a_modern_client_that_does_not_listen_is_not_notified(nursery: tri
 # Nothing is left.
 
 
-@ALL_REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_nothing_is_left_of_a_connection(
     revision: Revision, autojump_clock: trio.testing.MockClock
 ) -> None:

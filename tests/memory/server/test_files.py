@@ -198,7 +198,7 @@ async def test_looking_has_an_end(root: Path, caplog: pytest.LogCaptureFixture) 
     assert caplog.text.count("max_scanned_files") == 1
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_single_files(root: Path, revision: Revision) -> None:
     """Read anew each time; while there is none, it is not listed and not found."""
     server = Server("s")
@@ -364,7 +364,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.spec("server/resources", "Security Considerations")
 @pytest.mark.spec("server/resources", "file://")
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_no_spelling_leads_out(root: Path, revision: Revision) -> None:
     """Server/resources, "Security Considerations": file paths are sanitised against traversal."""
     server = Server("s")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from eras import LEGACY_ENDS
+from eras import ENDS, LEGACY_ENDS
 from inside_base import LEGACY
 from talking import Talk, connect, note
 
@@ -98,7 +98,7 @@ async def test_a_server_of_the_legacy_era_waits_for_the_handshake(nursery: trio.
     nursery.cancel_scope.cancel()
 
 
-@ALL_REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_they_are_handled_one_at_a_time_in_the_order_of_the_wire(
     revision: Revision, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:

@@ -102,7 +102,7 @@ async def test_what_is_registered_is_listed_in_order(revision: Revision) -> None
     assert templates == [one | ({"title": "One", "_meta": {"k": 2}} if has_titles else {})]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_the_capability_is_there_when_there_are_resources(revision: Revision) -> None:
     """Server/resources, "Capabilities": declared if supported, and then the lists are served, empty or not."""
     server = Server("s")
@@ -538,7 +538,7 @@ async def test_a_read_that_is_given_up_is_cancelled(autojump_clock: trio.testing
         assert ended == ["slow"]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_how_long_what_was_read_is_fresh(revision: Revision) -> None:
     """2026-07-28, server/utilities/caching: on complete results of `resources/read`; nothing of it before."""
     server = Server("s")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from asked import ABLE, AskedClient, FakeAsker, ask_in_tool
-from eras import LEGACY_ENDS
+from eras import ENDS, LEGACY_ENDS
 from inside_server import AskableClient, list_roots
 
 from trio_mcp import CapabilityMissing, RemoteProtocolError, RequestError, Revision
@@ -70,7 +70,7 @@ async def test_an_error_of_the_client_is_raised_as_it_is(revision: Revision) -> 
     assert caught.value.code == -32601
 
 
-@pytest.mark.parametrize("revision", list(Revision))
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_client_without_roots_is_not_asked(revision: Revision) -> None:
     """client/roots, "Capabilities"; from 2026-07-28 on the error says what is missing."""
     client = AskedClient(ROOTS, capabilities=ClientCapabilities())

@@ -24,8 +24,6 @@ from trio_mcp import (
     open_client,
 )
 
-REVISIONS = pytest.mark.parametrize("revision", list(Revision))
-
 
 class Recorder:
     """Middleware that notes what passes."""
@@ -53,7 +51,7 @@ def echo_server(*middleware: Any) -> Server:
     return server
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_it_sees_requests_and_notifications_the_handshake_included(revision: Revision) -> None:
     recorder = Recorder()
     async with open_client(echo_server(recorder), revision=revision) as client:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from eras import LEGACY_ENDS
+from eras import ENDS, LEGACY_ENDS
 from inside_base import INVALID_PARAMS, LEGACY, METHOD_NOT_FOUND, SERVER_BUSY
 from talking import connect, full_server, listen, note, request
 from wires import ScriptedChannel
@@ -139,7 +139,7 @@ async def test_a_request_without_a_uri_is_refused_by_name(
     nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("revision", list(Revision))
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
 async def test_who_has_no_resources_has_no_subscriptions(
     revision: Revision, method: str, nursery: trio.Nursery
