@@ -368,15 +368,21 @@ class AuthorizationFailed(McpError):
         error: The code of an authorization server's refusal, as sent, such as ``"access_denied"`` or
             ``"invalid_grant"``; `None` if none of them refused.
         issuer: The authorization server, as far as it was known by then.
+        may_pass: Whether the same may succeed later, because nobody refused: an authorization server could not be
+            reached, was busy, or failed.
     """
 
-    def __init__(self, reason: str, *, error: str | None = None, issuer: str | None = None) -> None:
+    def __init__(
+        self, reason: str, *, error: str | None = None, issuer: str | None = None, may_pass: bool = False
+    ) -> None:
         super().__init__(reason)
         self.error = error
         self.issuer = issuer
+        self.may_pass = may_pass
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), error=self.error, issuer=self.issuer), self.args
+        made = partial(type(self), error=self.error, issuer=self.issuer, may_pass=self.may_pass)
+        return made, self.args
 
 
 @final

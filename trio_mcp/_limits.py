@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import cache
@@ -166,27 +165,35 @@ def check_given(owner: Any, given: Mapping[str, object]) -> None:
         ValueError: It is none of the texts that it can be.
     """
     for name, hint in _hints_of(unwrap(owner)).items():
-        if name in given and name not in _EXPLAINED and not _fits(given[name], hint):
-            wanted = _wanted(hint)
-            found = _found(given[name], with_items=" in a " in wanted)
-            if isinstance(given[name], str) and "'" in wanted:
-                raise ValueError(f"{name} takes {wanted}, not {given[name]!r:.60}")
-            instead = f": write {name}=[...]" if " in a list" in wanted and " of " not in found else ""
-            if hasattr(given[name], "__aenter__"):
-                instead = f": write 'async with ... as it' around it, and {name}=it"
-            raise TypeError(f"{name} takes {wanted}, not {found}{instead}")
+        if name in given and name not in _EXPLAINED:
+            check_kind(name, given[name], hint)
+
+
+def check_kind(name: str, given: object, hint: Any) -> None:
+    """Refuse what is of another kind than a hint says; see `check_given`."""
+    if _fits(given, hint):
+        return
+    wanted = _wanted(hint)
+    found = _found(given, with_items=" in a " in wanted)
+    if isinstance(given, str) and "'" in wanted:
+        raise ValueError(f"{name} takes {wanted}, not {given!r:.60}")
+    instead = f": write {name}=[...]" if " in a list" in wanted and " of " not in found else ""
+    if hasattr(given, "__aenter__"):
+        instead = f": write 'async with ... as it' around it, and {name}=it"
+    raise TypeError(f"{name} takes {wanted}, not {found}{instead}")
 
 
 @cache
 def _hints_of(owner: Any) -> Mapping[str, Any]:
     hints: dict[str, Any] = {}
     parts = [part for part in getattr(owner, "__mro__", (owner,)) if hasattr(part, "__annotations__")]
-    for name, hint in ChainMap(*(part.__annotations__ for part in parts)).items():
-        text = hint if isinstance(hint, str) else getattr(hint, "__forward_arg__", None)
-        module = getattr(hint, "__forward_module__", None) or owner.__module__
-        home = getattr(owner, "__globals__", None) or vars(sys.modules[module])
-        with suppress(NameError, SyntaxError):  # what is imported for type checkers alone, and '*args'
-            hints[name] = hint if text is None else eval(text, home)  # noqa: S307 - our own
+    for part in reversed(parts):
+        for name, hint in part.__annotations__.items():
+            text = hint if isinstance(hint, str) else getattr(hint, "__forward_arg__", None)
+            module = getattr(hint, "__forward_module__", None) or part.__module__
+            home = getattr(part, "__globals__", None) or vars(sys.modules[module])
+            with suppress(NameError, SyntaxError):  # what is imported for type checkers alone, and '*args'
+                hints[name] = hint if text is None else eval(text, home)  # noqa: S307 - our own
     return hints
 
 
@@ -248,6 +255,12 @@ def _found(given: Any, *, with_items: bool) -> str:
     members = items.values() if isinstance(given, Mapping) else items
     inner = ", ".join(dict.fromkeys(type(each).__name__ for each in members))
     return f"{kind} of {inner}" if inner else kind
+
+
+def valid_kind(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    """Check a field by its hint; see `check_given`."""
+    owner: Any = type(instance)
+    check_kind(attribute.name, value, _hints_of(owner)[attribute.name])
 
 
 def valid_size(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

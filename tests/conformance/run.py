@@ -10,7 +10,6 @@ import argparse
 import os
 import shlex
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
@@ -51,16 +50,15 @@ def play(runs: Iterable[Run], http: str, *, through_proxy: bool) -> list[Result]
 
 def play_one(play: Callable[[], Result]) -> Result:
     """Play a run, and print what has become of it."""
-    began = time.monotonic()
     result = play()
-    show(result, time.monotonic() - began)
+    show(result)
     return result
 
 
-def show(result: Result, seconds: float) -> None:
+def show(result: Result) -> None:
     """Print what has become of a run: all of it at once, for others print too."""
     passes = result.passes.total()
-    lines = [f"{'FAIL' if result.complaints else 'ok  '} {result.run}: {passes} passed, {seconds:.1f} s"]
+    lines = [f"{'FAIL' if result.complaints else 'ok  '} {result.run}: {passes} passed"]
     lines += (f"     {complaint}" for complaint in result.complaints)
     if result.complaints:
         lines += (f"     | {line}" for line in result.output.splitlines()[-OUTPUT_LINES:])
@@ -110,7 +108,6 @@ def main() -> int:
     parser.add_argument("pattern", nargs="*", help="only these runs, for example 'server/2025-*/tools-*'")
     arguments = parser.parse_args()
     patterns: list[str] = arguments.pattern or ["*"]
-    began = time.monotonic()
     selected = [run for side in SIDES for run in list_runs(side) if matches(run, patterns)]
     runs = [run for run in selected if not matches(run, NOT_YET)]
     cores = os.cpu_count() or 1
@@ -122,7 +119,7 @@ def main() -> int:
     except ServerProblemError as error:
         raise SystemExit(f"conformance: {error}") from error
     results.sort(key=lambda result: runs.index(result.run))
-    print(*summary(results, len(selected) - len(runs)), f"in {time.monotonic() - began:.0f} s", sep="\n")
+    print(*summary(results, len(selected) - len(runs)), sep="\n")
     baseline = read_baseline(BASELINE.read_text())
     of_selected = {run: checks for run, checks in baseline.items() if matches(run, patterns)}
     if arguments.update:

@@ -35,6 +35,9 @@ SUITE_SECONDS: Final = 180
 SERVER_SECONDS: Final = 60
 """How long our server may take to begin, and to end."""
 
+LOOK_SECONDS: Final = 0.02
+"""How often it is looked whether it has begun."""
+
 
 class ServerProblemError(Exception):
     """Our server did not begin, or did not end."""
@@ -114,13 +117,14 @@ def _running(*command: str | Path) -> Generator[tuple[str, Path]]:
 
 
 def _wait_url(process: subprocess.Popen[bytes], log: Path) -> str:
-    deadline = time.monotonic() + SERVER_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
+    for _ in range(int(SERVER_SECONDS / LOOK_SECONDS)):
+        if process.poll() is not None:
+            break
         match = re.search(r"serving at http://\S+:(\d+)/mcp", log.read_text())
         if match is not None:
             # By this name, because the suite tries who else may be let in only where it sees a local one.
             return f"http://localhost:{match[1]}/mcp"
-        time.sleep(0.02)
+        time.sleep(LOOK_SECONDS)
     raise ServerProblemError(f"the server did not begin within {SERVER_SECONDS} s:\n{log.read_text()}")
 
 

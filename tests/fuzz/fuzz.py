@@ -16,7 +16,7 @@ import re
 import signal
 import sys
 import tempfile
-import time
+import threading
 import traceback
 from collections import deque
 from collections.abc import Sequence
@@ -141,9 +141,12 @@ def run_with_traces(of: Target, seconds: float, folder: Path, seed: int) -> None
     (folder / "inputs").mkdir()
     waiting = _beginnings(of)
     runs = 0
-    end = time.monotonic() + seconds
+    over = threading.Event()
+    timer = threading.Timer(seconds, over.set)
+    timer.daemon = True
+    timer.start()
     signal.signal(signal.SIGALRM, _hang)
-    while time.monotonic() < end:
+    while not over.is_set():
         data = waiting.pop() if waiting else changed(chance.choice(kept or [b""]), chance, of, kept)
         runs += 1
         signal.alarm(HANG_SECONDS)
@@ -188,7 +191,7 @@ def started(of: Target, options: argparse.Namespace, folder: Path) -> int:
         os._exit(status)
 
 
-def judged(of: Target, status: int, seconds: float, options: argparse.Namespace, folder: Path) -> Row:
+def judged(of: Target, status: int, options: argparse.Namespace, folder: Path) -> Row:
     """Tell what came of one target, and keep what is worth it."""
     said = (folder / "said").read_text(errors="replace")
     found = [kept_finding(of, path.read_bytes()) for path in sorted(folder.glob("*-*"))]
@@ -207,7 +210,7 @@ def judged(of: Target, status: int, seconds: float, options: argparse.Namespace,
     runs = re.findall(r"stat::number_of_executed_units:\s*(\d+)|^#(\d+)", said, re.MULTILINE)
     edges = re.findall(r"cov: (\d+)", said)
     runs_ = max((int(one or other) for one, other in runs), default=0)
-    return Row(of.name, options.engine, runs_, seconds, int(edges[-1]) if edges else 0, status, found)
+    return Row(of.name, options.engine, runs_, options.seconds, int(edges[-1]) if edges else 0, status, found)
 
 
 def _last_words(said: str) -> str:
@@ -254,17 +257,16 @@ def main() -> int:
     )
     wrong = False
     waiting = deque(chosen)
-    running: dict[int, tuple[Target, float, Path]] = {}
+    running: dict[int, tuple[Target, Path]] = {}
     with tempfile.TemporaryDirectory(prefix="fuzz-") as temporary:
         while waiting or running:
             while waiting and len(running) < options.jobs:
                 of = waiting.popleft()
                 folder = Path(temporary, of.folder.name)
-                running[started(of, options, folder)] = of, time.monotonic(), folder
+                running[started(of, options, folder)] = of, folder
             process, status = os.wait()
-            of, begin, folder = running.pop(process)
-            seconds = time.monotonic() - begin
-            row = judged(of, os.waitstatus_to_exitcode(status), seconds, options, folder)
+            of, folder = running.pop(process)
+            row = judged(of, os.waitstatus_to_exitcode(status), options, folder)
             print(row, *(f"    {path}" for path in row.findings), sep="\n", flush=True)
             wrong = wrong or bool(row.findings or row.status)
     return 1 if wrong else 0

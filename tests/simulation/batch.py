@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
@@ -123,12 +122,10 @@ class Batch:
     Attributes:
         tally: What came of them.
         growing: What there is more and more of.
-        seconds: How long it took.
     """
 
     tally: Tally
     growing: list[str] = attrs.field(factory=list[str])
-    seconds: float = 0.0
 
     @property
     def is_fine(self) -> bool:
@@ -151,7 +148,6 @@ def play_many(
         processes: In how many processes.
         progress: Called now and then with what came of them so far, and how many there are.
     """
-    begin = time.monotonic()
     batch = Batch(Tally())
     samples: dict[int, Tally] = {}
     work = [(part, wires) for part in _parts(seeds, TOGETHER)]
@@ -167,7 +163,6 @@ def play_many(
         if grows(each.memory, per_thousand=MAY_GROW):
             batch.growing.append(f"memory of process {process}")
         batch.growing += [f"{name} (+{more})" for name, more in growing(each.objects, most=MORE).items()]
-    batch.seconds = time.monotonic() - begin
     return batch
 
 

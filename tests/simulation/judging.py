@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -39,26 +38,30 @@ def bounded() -> Generator[None]:
     sleeps. So what counts is processor time; and, for what waits for a thread or a socket, looks one after another
     between which nothing was done. A process that gets no time does not look either.
     """
-    began = last = time.process_time()
+    last = PATIENCE
     idle = 0.0
 
     def look(_number: int, _frame: FrameType | None) -> None:
         nonlocal last, idle
-        now = time.process_time()
-        idle = idle + TICK if now - last < NOTHING else 0.0
-        last = now
-        if now - began >= PATIENCE:
-            raise DoesNotEnd(f"not over after {PATIENCE:g} s of processor time")
+        left, _ = signal.getitimer(signal.ITIMER_PROF)
+        idle = idle + TICK if last - left < NOTHING else 0.0
+        last = left
         if idle >= PATIENCE:
             raise DoesNotEnd(f"has done nothing for {PATIENCE:g} s")
 
-    before = signal.signal(signal.SIGALRM, look)
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise DoesNotEnd(f"not over after {PATIENCE:g} s of processor time")
+
+    before = signal.signal(signal.SIGALRM, look), signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGALRM, before[0])
+        signal.signal(signal.SIGPROF, before[1])
 
 
 @attrs.frozen

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, final
 
 import trio
+from trio.testing import MockClock
 
 __all__ = ["PatientClock", "run_patiently"]
 
@@ -31,16 +31,17 @@ class PatientClock(trio.abc.Clock):
 
     def __init__(self) -> None:
         self._now = random.uniform(10_000, 200_000)  # unlike any other clock, which nobody should look at
+        self._real = MockClock(rate=1)
         self._looked_at = 0.0
         self._asleep_until: float | None = None
 
     def start_clock(self) -> None:
         """Begin."""
-        self._looked_at = time.perf_counter()
+        self._looked_at = self._real.current_time()
 
     def current_time(self) -> float:
         """Say what time it is."""
-        before, self._looked_at = self._looked_at, time.perf_counter()
+        before, self._looked_at = self._looked_at, self._real.current_time()
         passed = self._looked_at - before
         if self._asleep_until is None:
             self._now += min(passed, STEP)

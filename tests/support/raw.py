@@ -76,11 +76,6 @@ class RawServer:
         assert self.process.stdin is not None
         await self.process.stdin.aclose()
 
-    def memory(self) -> int:
-        """How many bytes of memory the process has in use."""
-        with open(f"/proc/{self.process.pid}/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) * 1024
-
     async def drain_stderr(self) -> None:
         """Read what the server says on its standard error."""
         assert self.process.stderr is not None

@@ -22,7 +22,7 @@ import trio
 from .._codec import _json
 from .._codec._json import is_object
 from .._core._http_rules import JSON
-from .._errors import AuthorizationFailed, McpError
+from .._errors import AuthorizationFailed, ConnectionLost, McpError
 from .._http._auth import ProtectedServer
 from .._http._client import open_http_client, send_following
 from .._http._messages import HttpRequest, HttpTransport
@@ -243,8 +243,10 @@ class Fetcher:
             except McpError as error:
                 text = without_secrets(str(error), secrets)
                 cause = error if text == str(error) else None  # or it would be shown after all
-                raise AuthorizationFailed(f"{address} could not be asked: {text}") from cause
-        raise AuthorizationFailed(f"{address} has not answered within {REQUEST_SECONDS:g} s")
+                raise AuthorizationFailed(
+                    f"{address} could not be asked: {text}", may_pass=isinstance(error, ConnectionLost)
+                ) from cause
+        raise AuthorizationFailed(f"{address} has not answered within {REQUEST_SECONDS:g} s", may_pass=True)
 
 
 def _without_secrets(document: object, secrets: tuple[str, ...]) -> object:

@@ -21,6 +21,7 @@ import trio
 from .._codec._json import is_object
 from .._errors import AuthorizationFailed, McpError
 from .._http._auth import AuthRequest, ProtectedServer
+from .._limits import check_kind, valid_kind
 from .._logs import Log
 from .._oauth._clients import OAuthClient
 from .._oauth._dpop import DpopKey
@@ -114,12 +115,14 @@ class Errand:
 def _scopes(given: Collection[str] | str | None) -> frozenset[str] | None:
     if given is None:
         return None
+    check_kind("scopes", given, Collection)
     return frozenset(given.split() if isinstance(given, str) else given)
 
 
 def _hosts(given: Collection[str]) -> frozenset[str]:
     if isinstance(given, str):
         raise TypeError("insecure_hosts is a collection of host names")
+    check_kind("insecure_hosts", given, Collection)
     return frozenset(given)
 
 
@@ -135,10 +138,10 @@ class GrantSettings(abc.ABC):
         insecure_hosts: Hosts whose URLs may be http.
     """
 
-    issuer: str | None = None
+    issuer: str | None = attrs.field(default=None, validator=valid_kind)
     scopes: frozenset[str] | None = attrs.field(default=None, converter=_scopes)
-    store: TokenStore = attrs.field(factory=MemoryTokenStore)
-    dpop: bool | None = None
+    store: TokenStore = attrs.field(factory=MemoryTokenStore, validator=valid_kind)
+    dpop: bool | None = attrs.field(default=None, validator=valid_kind)
     insecure_hosts: frozenset[str] = attrs.field(default=frozenset(), converter=_hosts)
 
     @property

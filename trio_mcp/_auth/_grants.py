@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from .._errors import AuthorizationFailed
-from .._limits import KIB
+from .._limits import KIB, valid_kind
 from .._oauth._clients import ClientAuthMethod, OAuthClient, PrivateKeyJwt, choose_method
 from .._oauth._code import scope_text, scopes_to_request
 from .._oauth._metadata import AuthorizationServerMetadata
@@ -88,8 +88,8 @@ class KnownClient(TokenGrant):
 
     client_id: str | None = None  # that of a registration by hand
     client_secret: str | None = attrs.field(default=None, repr=False, validator=check_text)
-    key: PrivateKeyJwt | None = attrs.field(default=None, repr=False)
-    token_endpoint_auth_method: ClientAuthMethod | None = None
+    key: PrivateKeyJwt | None = attrs.field(default=None, repr=False, validator=valid_kind)
+    token_endpoint_auth_method: ClientAuthMethod | None = attrs.field(default=None, validator=valid_kind)
 
     @property
     def _binding(self) -> str | None:

@@ -23,7 +23,7 @@ from .._codec._json import is_object
 from .._errors import AuthorizationFailed, ClientUnknown
 from .._http._auth import ProtectedServer
 from .._http._target import HttpSettings, parse_target
-from .._limits import valid_positive
+from .._limits import check_kind, valid_kind, valid_positive
 from .._logs import Log
 from .._oauth._clients import (
     ClientAuthMethod,  # noqa: F401  # pyright: ignore[reportUnusedImport] - as above
@@ -66,11 +66,13 @@ SLOWER_SECONDS: Final = 5.0
 
 
 def _check_metadata_url(_instance: object, _attribute: object, value: str | None) -> None:
+    check_kind("client_metadata_url", value, str | None)
     if value is not None:
         check_metadata_url(value)
 
 
 def _check_redirect(_instance: object, _attribute: object, value: str | None) -> None:
+    check_kind("redirect_uri", value, str | None)
     if value is not None and (not urlsplit(value).scheme or "#" in value):
         raise ValueError("redirect_uri must be a URL without a fragment")
 
@@ -118,16 +120,16 @@ class OAuth(KnownClient):
         insecure_hosts: Hosts whose URLs may be http, such as those of containers.
     """
 
-    client_name: str = "trio-mcp"
+    client_name: str = attrs.field(default="trio-mcp", validator=valid_kind)
     client_metadata_url: str | None = attrs.field(default=None, validator=_check_metadata_url)
     client_id: str | None = attrs.field(default=None, validator=check_text)
     account: str | None = attrs.field(default=None, validator=check_text)
-    open_page: OpenPage | None = attrs.field(default=open_in_browser, repr=False)
-    show_code: ShowCode | None = attrs.field(default=None, repr=False)
+    open_page: OpenPage | None = attrs.field(default=open_in_browser, repr=False, validator=valid_kind)
+    show_code: ShowCode | None = attrs.field(default=None, repr=False, validator=valid_kind)
     redirect_uri: str | None = attrs.field(default=None, validator=_check_redirect)
-    listen: bool = True
+    listen: bool = attrs.field(default=True, validator=valid_kind)
     login_timeout: float = attrs.field(default=300.0, validator=valid_positive)
-    offline: bool = True
+    offline: bool = attrs.field(default=True, validator=valid_kind)
 
     def __attrs_post_init__(self) -> None:
         if self.client_id is None and self.client_secret is not None:

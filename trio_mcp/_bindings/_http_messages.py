@@ -46,14 +46,14 @@ from .._core._http1 import (
     version_of,
 )
 from .._core._http_rules import EVENT_STREAM, JSON, media_type_of
-from .._core._reconnect import MAX_RETRY, Reconnect, RestartPolicy
+from .._core._reconnect import MAX_RETRY, Reconnect, RestartPolicy, as_policy, may_pass
 from .._errors import TRANSPORT_FAILED, ConnectionLost, McpError, RemoteProtocolError, RequestError
 from .._http._asgi import AsgiApplication, AsgiClient
 from .._http._auth import ELSEWHERE, Auth, check_auth, error_for, error_without_secrets, type_sent
 from .._http._client import ResponseRoom, send_following
 from .._http._messages import HttpRequest, HttpResponse, HttpTransport
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
-from .._limits import Limits, valid_count, valid_positive, valid_seconds
+from .._limits import Limits, check_kind, valid_count, valid_kind, valid_positive, valid_seconds
 from .._logs import Log
 from .._printable import excerpt, secrets_in, without_secrets
 from .._trio import LightParkingLot
@@ -79,6 +79,7 @@ _OUR_PREFIXES: Final = (PARAM_PREFIX.lower(), "sec-websocket-")
 
 
 def _check_url(_instance: object, _attribute: object, value: str) -> None:
+    check_kind("url", value, str)
     parse_target(value)
 
 
@@ -169,7 +170,7 @@ class HttpServerParameters:
     url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
     headers: HeaderSource = attrs.field(factory=dict[str, str], kw_only=True, repr=False, validator=check_headers)
     auth: Auth | None = attrs.field(default=None, kw_only=True, validator=check_auth)
-    http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True)
+    http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True, validator=valid_kind)
     app: AsgiApplication | AsgiClient | None = attrs.field(default=None, kw_only=True, validator=_check_app)
     transport: Literal["auto", "streamable-http", "sse"] = attrs.field(
         default="auto", kw_only=True, validator=attrs.validators.in_(("auto", "streamable-http", "sse"))
@@ -178,7 +179,9 @@ class HttpServerParameters:
     notification_timeout: float = attrs.field(default=30.0, kw_only=True, validator=valid_positive)
     max_resumptions: int = attrs.field(default=5, kw_only=True, validator=valid_count)
     max_retry_delay: float = attrs.field(default=MAX_RETRY, kw_only=True, validator=valid_seconds)
-    restart: RestartPolicy | None = attrs.field(factory=lambda: RestartPolicy(max_restarts=10), kw_only=True)
+    restart: RestartPolicy | None = attrs.field(
+        factory=lambda: RestartPolicy(max_restarts=10), kw_only=True, converter=as_policy
+    )
 
     @property
     def target(self) -> HttpTarget:
@@ -760,7 +763,7 @@ class RemoteEndpoint:
                             await response.read_excerpt(ERROR_BYTES)
                             return
                         problem = str(await error_of(response))
-                        may_help = may_help and (response.status == 429 or response.status >= 500)
+                        may_help = may_help and may_pass(response.status)
                 except ConnectionLost as error:
                     problem = str(error)
                 except McpError as error:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, final
 
 import attrs
@@ -21,10 +23,19 @@ from .._codec._jsonrpc import RequestId
 from .._core._framing import SseEvent, SseReader, SseReceived, pieces_of
 from .._core._http1 import PROTOCOL_VERSION, SESSION_ID, HeaderField, is_session_id
 from .._core._reconnect import MAX_DELAY, Reconnect
-from .._errors import ConnectionLost, HttpStatusError, McpError, RemoteProtocolError, RequestError, SessionLost
+from .._errors import (
+    AuthorizationFailed,
+    ConnectionLost,
+    HttpStatusError,
+    McpError,
+    RemoteProtocolError,
+    RequestError,
+    SessionLost,
+)
 from .._http._messages import HttpResponse
 from .._http._target import HttpTarget
 from .._logs import Log
+from .._trio import LightParkingLot
 from ._http_messages import OutboundMessage, RemoteEndpoint, error_of, is_event_stream
 
 _log: Final = Log("trio_mcp.http")
@@ -39,6 +50,62 @@ async def _not_events(response: HttpResponse) -> McpError:
     if response.status >= 300:
         return await error_of(response)
     return RemoteProtocolError("the server answered a GET with something that is not a stream of events")
+
+
+_NO_STREAM: Final = frozenset({404, 405})
+"""What the first GET is answered with where a server has no stream for its own messages."""
+
+
+@final
+class _EventStream:
+    """A stream of events that is opened by GET, again and again.
+
+    Args:
+        endpoint: The server's URL.
+        begun: The reader of its beginning, if that came otherwise.
+
+    Attributes:
+        reader: Reads what comes now.
+        last_event_id: What the next GET goes on after.
+        is_open: Whether the last GET has opened it.
+    """
+
+    def __init__(self, endpoint: RemoteEndpoint, begun: SseReader | None = None) -> None:
+        self._endpoint = endpoint
+        self._reconnect = Reconnect(endpoint.parameters.max_retry_delay)
+        self.reader = begun or endpoint.new_reader()
+        self.last_event_id = self.reader.last_event_id
+        self._retry = self.reader.retry
+        self._began_at = 0.0
+        self.is_open = False
+
+    def begin(self) -> None:
+        self.reader = self._endpoint.new_reader()
+        self._began_at = trio.current_time()
+        self.is_open = False
+
+    def end(self, *, is_polled: bool) -> None:
+        """Take note of what has come.
+
+        Args:
+            is_polled: Whether it is enough that an id came: a server that lets a request be polled for sends
+                nothing else each time.
+        """
+        reader = self.reader
+        has_lasted = self.is_open and trio.current_time() - self._began_at >= MAX_DELAY
+        if reader.messages or has_lasted or (is_polled and reader.last_event_id):
+            self._reconnect.received()
+        self.last_event_id = reader.last_event_id or self.last_event_id
+        self._retry = self._retry if reader.retry is None else reader.retry
+
+    def next_delay(self, *, failed: bool) -> float:
+        """Return how many seconds to wait before it is opened."""
+        return self._reconnect.next_delay(self._retry, failed=failed, chance=random.random())  # noqa: S311
+
+    @property
+    def failures(self) -> int:
+        """How often in a row it has failed."""
+        return self._reconnect.failures
 
 
 @final
@@ -65,6 +132,7 @@ class HttpSession:
         self._version: str | None = None
         self._lost = trio.Event()
         self._has_streams = False
+        self._served = LightParkingLot()  # for who waits until a request was taken
         self.listening_scope: Final = trio.CancelScope()
         self.listening: Final = trio.Event()
 
@@ -111,6 +179,7 @@ class HttpSession:
             async with await self._endpoint.post(outbound, self.headers) as response:
                 if response.status == 404:
                     raise await self._refused(response)
+                self._served.unpark_all()
                 await self._endpoint.take(response, outbound, reader)
         except ConnectionLost as error:
             if not reader.last_event_id:
@@ -125,21 +194,50 @@ class HttpSession:
             raise broken or outbound.missing_answer()
 
     async def listen(self) -> None:
-        """Keep the server's own stream open until the session ends or the server refuses the stream.
+        """Keep the server's own stream open while the session lasts.
 
-        A lost session is reported: a client that only listens would not learn it otherwise.
+        Only a server that refuses the first GET with 405 or 404 has none. Whatever else goes wrong, it is opened
+        again, after pauses that grow. A lost session is reported, and so is that messages may have been missed: a
+        client that only listens would learn neither otherwise.
         """
         with self.listening_scope:
             try:
-                await self._resume(None, self._endpoint.new_reader(), None)
-            except SessionLost as lost:
-                self.listening.set()
-                await self._endpoint.inbox.report(lost)
-            except McpError as error:
-                # Servers that send nothing of their own refuse in many ways; the regular one is 405.
-                _log.debug("the server has no stream for its own messages: %s", error)
+                lost = await self._keep_listening()
             finally:
                 self.listening.set()
+            if lost is not None:
+                await self._endpoint.inbox.report(lost)
+
+    async def _keep_listening(self) -> SessionLost | None:
+        """Open the server's own stream again and again. Returns if the session is lost, or there is no stream."""
+        stream = _EventStream(self._endpoint)
+        failure: McpError | None = None
+        was_open = is_known = False
+        while True:
+            was_broken = failure is not None
+            failure = await self._read(stream, None, on_open=partial(self._opened, stream, was_broken=was_broken))
+            self.listening.set()
+            if isinstance(failure, SessionLost):
+                return failure
+            was_open = was_open or stream.is_open
+            if not was_open and isinstance(failure, HttpStatusError) and failure.status in _NO_STREAM:
+                _log.debug("the server has no stream for its own messages: %s", failure)
+                return None
+            where = self._endpoint.target.shown
+            if failure is not None and stream.is_open:
+                _log.info("the stream for messages of %s broke off, and is opened again: %s", where, failure)
+            elif failure is not None and not is_known:
+                _log.warning("the stream for messages of %s is not open, and is tried again: %s", where, failure)
+            is_known = not stream.is_open  # one warning for each interruption
+            if isinstance(failure, AuthorizationFailed) and not failure.may_pass:
+                await self._served.park()  # nobody is asked to log in again by what runs in the background
+            await trio.sleep(stream.next_delay(failed=failure is not None))
+
+    async def _opened(self, stream: _EventStream, *, was_broken: bool) -> None:
+        self.listening.set()
+        if was_broken and not stream.last_event_id:
+            what = f"the stream for messages of {self._endpoint.target.shown} was interrupted"
+            await self._endpoint.inbox.report(ConnectionLost(what))
 
     @property
     def is_lost(self) -> bool:
@@ -160,74 +258,66 @@ class HttpSession:
         self.listening_scope.cancel(reason="there is another session")
         await self.lose()
 
-    async def _resume(
-        self, outbound: OutboundMessage | None, reader: SseReader, broken: ConnectionLost | None
-    ) -> None:
-        """Open a stream by GET, again and again as it ends.
+    async def _resume(self, outbound: OutboundMessage, reader: SseReader, broken: McpError | None) -> None:
+        """Go on with the stream of a request by GET, again and again as it ends.
 
         Args:
-            outbound: The message whose stream it continues; `None` for the server's own stream.
+            outbound: The request.
             reader: The reader of the stream so far.
             broken: Why it ended, if not in an orderly way.
 
         Raises:
-            ConnectionLost: It failed too often in a row, or the session was lost.
-            McpError: The server refuses it.
+            ConnectionLost: The session was lost, or it failed too often in a row.
+            AuthorizationFailed: There is no token any more.
         """
-        reconnect = Reconnect(self._endpoint.parameters.max_retry_delay)
-        last_event_id, retry = reader.last_event_id, reader.retry
-        pause = outbound is not None
-        while outbound is None or outbound.unanswered:
-            if pause:
-                failed = broken is not None
-                delay = reconnect.next_delay(retry, failed=failed, chance=random.random())  # noqa: S311
-                if outbound is None:
-                    await trio.sleep(delay)
-                else:
-                    with trio.move_on_after(delay):
-                        await self._lost.wait()
-                    if self.is_lost:
-                        await self._endpoint.inbox.end(outbound)
-                        # The request was accepted: unlike `SessionLost`, this does not allow to send it again.
-                        raise ConnectionLost("the session ended before the request was answered") from broken
-                    if reconnect.failures > self._endpoint.parameters.max_resumptions:
-                        assert broken is not None
-                        raise broken
-            pause = True
-            reader = self._endpoint.new_reader()
-            opened_at = trio.current_time()
-            broken = None
-            try:
-                async with await self._endpoint.get(self.headers, last_event_id=last_event_id) as response:
-                    if is_event_stream(response):
-                        self._has_streams = True
-                        self.listening.set()
-                        await self._endpoint.take_events(response, outbound, reader)
-                    else:
-                        broken = await self._refusal(response, outbound)
-            except ConnectionLost as error:
-                broken = error
-            self.listening.set()
-            # A server that lets a request be polled for sends only an id each time.
-            is_polled = outbound is not None and bool(reader.last_event_id)
-            if reader.messages or is_polled or trio.current_time() - opened_at >= MAX_DELAY:
-                reconnect.received()
-            last_event_id = reader.last_event_id or last_event_id
-            retry = retry if reader.retry is None else reader.retry
+        stream = _EventStream(self._endpoint, reader)
+        while outbound.unanswered:
+            with trio.move_on_after(stream.next_delay(failed=broken is not None)):
+                await self._lost.wait()
+            if self.is_lost:
+                await self._endpoint.inbox.end(outbound)
+                # The request was accepted: unlike `SessionLost`, this does not allow to send it again.
+                raise ConnectionLost("the session ended before the request was answered") from broken
+            if broken is not None and stream.failures > self._endpoint.parameters.max_resumptions:
+                if isinstance(broken, ConnectionLost):
+                    raise broken
+                what = f"the answer to a request that was accepted cannot be had: {broken}"
+                raise ConnectionLost(what) from broken
+            broken = await self._read(stream, outbound)
+            if isinstance(broken, AuthorizationFailed) and not broken.may_pass:
+                raise broken
 
-    async def _refusal(self, response: HttpResponse, outbound: OutboundMessage | None) -> ConnectionLost:
-        """Return a refusal that may pass, and raise one that will not."""
-        # Some servers without a stream for their own messages answer 404 instead of 405, which says nothing about
-        # the session. A server that gives events ids has promised that they can be had by GET.
-        if response.status == 404 and (self._has_streams or outbound is not None):
-            error = await self._refused(response)
-            if outbound is None or not isinstance(error, SessionLost):
-                raise error
-            return ConnectionLost(str(error))
-        refusal = await _not_events(response)
-        if response.status == 429 or response.status >= 500:
-            return ConnectionLost(str(refusal))
-        raise refusal
+    async def _read(
+        self,
+        stream: _EventStream,
+        outbound: OutboundMessage | None,
+        on_open: Callable[[], Awaitable[None]] | None = None,
+    ) -> McpError | None:
+        """Open a stream by GET, and read it to its end. Returns why it failed, or was refused.
+
+        Args:
+            stream: The stream.
+            outbound: The request that it belongs to; `None` for the server's own stream.
+            on_open: Called once it is open.
+        """
+        stream.begin()
+        try:
+            async with await self._endpoint.get(self.headers, last_event_id=stream.last_event_id) as response:
+                if not is_event_stream(response):
+                    # Some servers without a stream for their own messages answer 404 instead of 405, which
+                    # says nothing about the session. One that gives events ids has promised that they can be had.
+                    is_known = self._has_streams or outbound is not None
+                    refused = self._refused if response.status == 404 and is_known else _not_events
+                    return await refused(response)
+                self._has_streams = stream.is_open = True
+                if on_open is not None:
+                    await on_open()
+                await self._endpoint.take_events(response, outbound, stream.reader)
+        except McpError as error:
+            return error
+        finally:
+            stream.end(is_polled=outbound is not None)
+        return None
 
     async def _refused(self, response: HttpResponse) -> RequestError:
         """Return the error for a 404: in a session with an id, that it is lost."""

@@ -24,7 +24,7 @@ from .._core._framing import OversizedLine
 from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
 from .._http._target import bracketed, check_host_length, parse_target, shown_url
-from .._limits import Limits, check_port
+from .._limits import Limits, check_kind, check_port
 from .._printable import reason_of, shown, without_tls
 from ._stream import StreamChannel
 
@@ -66,6 +66,7 @@ def _check_path(_instance: object, _attribute: attrs.Attribute[Any], value: str)
 
 
 def _path(path: str | os.PathLike[str]) -> str:
+    check_kind("path", path, str | os.PathLike)
     return str(Path(path))  # refuses what is no path of text
 
 

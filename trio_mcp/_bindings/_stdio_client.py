@@ -29,7 +29,7 @@ from .._channel import Outgoing, Received
 from .._core._framing import OversizedLine
 from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
-from .._limits import Limits
+from .._limits import Limits, check_kind, valid_kind
 from .._logs import Log
 from .._printable import excerpt, printable
 from .._trio import open_hidden_nursery, unread_bytes
@@ -113,6 +113,7 @@ def _is_inherited(name: str, value: str) -> bool:
 
 
 def _variables(env: Mapping[str, str] | None) -> Mapping[str, str]:
+    check_kind("env", env, Mapping | None)
     return MappingProxyType(dict(env or {}))
 
 
@@ -123,6 +124,7 @@ def _names_only(env: Mapping[str, str]) -> str:
 def _arguments(args: Sequence[str]) -> tuple[str, ...]:
     if isinstance(args, (str, bytes)):
         raise TypeError("args must be a sequence of strings, not one string")
+    check_kind("args", args, Sequence)
     return tuple(args)
 
 
@@ -178,7 +180,7 @@ class StdioServerParameters:
     env: Mapping[str, str] = attrs.field(
         default=None, kw_only=True, converter=_variables, repr=_names_only, hash=False
     )
-    inherit_env: bool = attrs.field(default=False, kw_only=True)
+    inherit_env: bool = attrs.field(default=False, kw_only=True, validator=valid_kind)
     cwd: str | os.PathLike[str] | None = attrs.field(default=None, kw_only=True)
     stderr: StderrSink = attrs.field(default=None, kw_only=True)
     restart: RestartPolicy | None = attrs.field(default=None, kw_only=True, converter=as_policy)

@@ -16,7 +16,7 @@ import trio
 from .._channel import AnswerClock, Channel
 from .._core._frames import check_answer
 from .._core._http1 import HeaderField, Headers, check_lines, fastest_fields
-from .._core._reconnect import RestartPolicy
+from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, HttpStatusError, RemoteProtocolError, RequestError
 from .._http._auth import (
     Auth,
@@ -32,7 +32,7 @@ from .._http._auth import (
 )
 from .._http._messages import ResponseHead, ResponseReader
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
-from .._limits import Limits, valid_positive
+from .._limits import Limits, valid_kind, valid_positive
 from .._trio import Read, plain_stream, reader_of
 from ._http_messages import HeaderSource, check_headers, headers_from
 
@@ -88,10 +88,10 @@ class WebSocketServerParameters:
     url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
     headers: HeaderSource = attrs.field(factory=dict[str, str], kw_only=True, repr=False, validator=check_headers)
     auth: Auth | None = attrs.field(default=None, kw_only=True, validator=check_auth)
-    http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True)
+    http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True, validator=valid_kind)
     ping_interval: float = attrs.field(default=15.0, kw_only=True, validator=valid_positive)
     ping_timeout: float = attrs.field(default=30.0, kw_only=True, validator=valid_positive)
-    restart: RestartPolicy | None = attrs.field(default=None, kw_only=True)
+    restart: RestartPolicy | None = attrs.field(default=None, kw_only=True, converter=as_policy)
 
     @property
     def target(self) -> HttpTarget:

@@ -679,10 +679,10 @@ class Client(LowLevelClient):
 
         The block begins when the server has agreed; ``events.acknowledged`` is to what. Events are
         `ToolsListChanged`, `PromptsListChanged`, `ResourcesListChanged`, `ResourceUpdated`, `TaskUpdated` and
-        `Resynced`. The iteration ends when the server ends the subscription in an orderly way. When it is
-        interrupted, because the connection is restored or the subscription fails, the client subscribes again by
-        itself, after a pause that grows, and reports it as `Resynced`: fetch again what you know. A slow listener
-        delays no other task.
+        `Resynced`. When it is interrupted, because the connection is restored, or the subscription fails or is
+        ended by the server, the client subscribes again by itself, after pauses that grow up to half a minute, if
+        the server does not refuse it for good; and reports it as `Resynced`: fetch again what you know. A slow
+        listener delays no other task.
 
         Leaving the block, or cancelling it, ends the subscription at the server. In the legacy era that may take
         `Limits.goodbye_timeout`.
@@ -698,9 +698,9 @@ class Client(LowLevelClient):
                 `Limits.max_events`.
 
         Raises:
-            RequestError: The server refuses, or has no such resource. A legacy server is asked for
-                subscriptions to resources even if it has not declared them: many have them and do not declare
-                them.
+            RequestError: The server refuses, has no such resource, or notifies of nothing of it. A legacy server
+                is asked for subscriptions to resources even if it has not declared them: many have them and do
+                not declare them.
             ValueError: Nothing to listen to is given, or `max_events` is less than 1.
             TypeError: `resources` or `tasks` is one string.
             ConnectionLost: The connection was lost before the server agreed; or, from iterating, for good.

@@ -629,14 +629,13 @@ class ClientGroup:
         self, name: str, wanted: SubscriptionFilter, events: GroupEvents, begun: trio.Event | None
     ) -> None:
         """Listen to one server, with one client after another. `begun` is set once the first has answered."""
-        client: Client | None = None
+        refused: Client | None = None
         has_missed = begun is None
         while True:  # noqa: ASYNC913 - what changes comes from other tasks
-            following = self._servers.client(name)
-            if following is None or following is client:
+            client = self._servers.client(name)
+            if client is None or client is refused:
                 await self._states.wait_changed()
                 continue
-            client = following
             events.refusals.pop(name, None)
             try:
                 async with client.listen(
@@ -653,7 +652,8 @@ class ClientGroup:
                         events._push(name, change)  # noqa: SLF001 - not for users
             except (McpError, trio.ClosedResourceError, trio.TooSlowError) as error:
                 events.refusals[name] = error
-                _log.info("%s: changes are not notified: %s", name, error)
+                refused = client  # it goes on by itself where that may help
+                _log.warning("%s: changes are not notified: %s", name, error)
             if begun is not None:
                 begun.set()
             has_missed = True

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from functools import wraps
@@ -23,11 +24,13 @@ import attrs
 import trio
 
 from .._codec._jsonrpc import RequestId
-from .._core._changes import Change, ChangeQueue, Resynced, changes_in, granted_by, ungranted
+from .._core._changes import Change, ChangeQueue, Resynced, changes_in, granted_by, is_nothing, ungranted
 from .._core._reconnect import Backoff
 from .._errors import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    AuthorizationFailed,
     ConnectionLost,
     Lagged,
     LocalProtocolError,
@@ -49,6 +52,9 @@ _T = TypeVar("_T")
 _log: Final = Log("trio_mcp.client")
 
 _LISTEN: Final = "subscriptions/listen"
+
+_AGAIN: Final = attrs.evolve(RESUBSCRIBE, max_restarts=sys.maxsize, max_delay=30.0)
+"""How a subscription that was acknowledged once is made again: for as long as its client lives."""
 
 ONE_INTERRUPTION: Final = 5.0
 """Within how many seconds interruptions of the listeners of one connection are one, for the log."""
@@ -119,7 +125,7 @@ class Events(AsyncIterator[Change]):
         self._changed.unpark_all()
         return self._end is None
 
-    def _finish(self, make_error: Callable[[], Exception] = StopAsyncIteration) -> None:
+    def _finish(self, make_error: Callable[[], Exception]) -> None:
         """End the iteration after what is waiting; the first reason given is raised."""
         if self._end is None:
             self._end = make_error
@@ -176,11 +182,11 @@ def _declared(wanted: SubscriptionFilter, capabilities: ServerCapabilities | Non
 
 @final
 class _EndedByServer(McpError):
-    """The server has cancelled a subscription instead of answering it."""
+    """The server has ended a subscription in an orderly way; or has cancelled it, which means the same."""
 
 
-async def _subscribe_modern(connection: Connection, subscription: Subscription, grace: float) -> None:
-    """Subscribe in the modern era, and stay until the server ends the subscription in an orderly way.
+async def _subscribe_modern(connection: Connection, subscription: Subscription, grace: float) -> NoReturn:
+    """Subscribe in the modern era, and stay until the subscription is over.
 
     Args:
         connection: The connection.
@@ -188,6 +194,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
         grace: How many seconds the acknowledgement may take.
 
     Raises:
+        _EndedByServer: The server has ended it in an orderly way.
         RequestError: The server refuses, or fails later.
         RemoteProtocolError: It ends what it has not acknowledged.
         ConnectionLost: The connection ended, or the stream of this subscription.
@@ -199,6 +206,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
     acknowledge = subscription.acknowledge
     meta = tasks_declared(connection) if subscription.wanted.task_ids else None
     params = connection.write(SubscriptionsListenRequestParams(notifications=subscription.wanted, meta=meta))
+    refusal: RequestError | None = None
     with trio.CancelScope() as scope:
 
         def begin(id: RequestId) -> None:
@@ -209,8 +217,13 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
             scope.deadline = trio.current_time() + grace
 
         def acknowledged(what: SubscriptionFilter) -> None:
+            nonlocal refusal
             scope.deadline = math.inf
-            acknowledge(what)
+            refusal = _refusal_in(subscription.wanted, what)
+            if refusal is None:
+                acknowledge(what)
+            else:
+                scope.cancel(reason="the server notifies of nothing that is wanted")
 
         subscription.acknowledge = acknowledged
         try:
@@ -230,17 +243,31 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
             raise
         finally:
             connection.subscriptions.remove(subscription)
+    if refusal is not None:
+        raise refusal
     if scope.cancelled_caught:
         raise RemoteProtocolError(f"{_LISTEN} was not acknowledged within {grace:g} s (listen_timeout)")
     if not subscription.is_acknowledged:
         raise RemoteProtocolError(f"{_LISTEN} was ended without having been acknowledged")
+    raise _EndedByServer("the server has ended the subscription")
 
 
 def _is_final(error: McpError) -> bool:
     """Whether asking again would bring the same answer."""
     if isinstance(error, RequestError):
         return error.code in {METHOD_NOT_FOUND, INVALID_PARAMS}
+    if isinstance(error, AuthorizationFailed):
+        return not error.may_pass  # nobody is asked to log in again by what runs in the background
     return isinstance(error, LocalProtocolError)
+
+
+def _refusal_in(wanted: SubscriptionFilter, granted: SubscriptionFilter) -> RequestError | None:
+    """Return the error for a server that notifies of no change at all: a listener would wait for nothing."""
+    if not is_nothing(granted):
+        return None
+    missing = ", ".join(ungranted(wanted, granted))
+    code = RESOURCE_NOT_FOUND if wanted.resource_subscriptions else METHOD_NOT_FOUND
+    return RequestError(code, f"this server does not notify changes of: {missing:.500}")
 
 
 # One subscription after another.
@@ -256,6 +283,7 @@ class _Listener:
     # The server has agreed, or will not; before, its refusal is the caller's.
     _entered: trio.Event = attrs.field(factory=trio.Event, init=False)
     _backoff: Backoff = attrs.field(factory=lambda: Backoff(RESUBSCRIBE), init=False)
+    _was_held: bool = attrs.field(default=False, init=False)
     # Why changes may have been missed since the last acknowledgement.
     _interruption: str | None = attrs.field(default=None, init=False)
     _acknowledged_at: float | None = attrs.field(default=None, init=False)
@@ -267,13 +295,15 @@ class _Listener:
     """Whether it asks for other connections, over other channels too; if not, it ends with its channel."""
 
     async def _subscribe(self, connection: Connection) -> None:
-        """Stay subscribed on a connection until the server ends the subscription in an orderly way."""
+        """Stay subscribed on a connection until the subscription is over. Returns if there is none to be made."""
         raise NotImplementedError
 
     # What they share.
 
     async def hold(self) -> None:
-        """Subscribe, and again after each interruption, until the server ends it in an orderly way.
+        """Subscribe, and again after each interruption. An orderly end is one: servers are restarted that way.
+
+        Returns if there is no subscription to be made.
 
         Raises:
             McpError: Subscribing again would be of no use.
@@ -315,13 +345,17 @@ class _Listener:
                 or (has_channel_ended and not self._makes_agreements)
             ):
                 raise failure
+            if not self._was_held and self._is_held():
+                self._was_held, self._backoff = True, Backoff(_AGAIN)
+            is_first = self._interruption is None
             self._interruption = str(failure)
             # Attempts to open a channel are counted where it is opened. A stale agreement is counted here:
             # asking for the next one makes it, and it may become stale by what is asked here.
             delay = RESUBSCRIBE.first_delay if has_channel_ended else self._backoff.next_delay(self._lasted())
             if delay is None:
                 raise failure
-            self._log_interruption()
+            if is_first:
+                self._log_interruption()
             # Spread what many clients do after the same interruption.
             pause = delay * random.uniform(0.5, 1.0)  # noqa: S311 - nothing is gained by guessing it
             if not has_channel_ended:
@@ -337,6 +371,10 @@ class _Listener:
             _log.warning("listening was interrupted and goes on: %s", self._interruption)
         else:
             _log.debug("another listener was interrupted and goes on: %s", self._interruption)
+
+    def _is_held(self) -> bool:
+        """Whether the subscription was acknowledged."""
+        return self._acknowledged_at is not None
 
     def _lasted(self) -> float:
         """Return how many seconds the subscription has held; 0 if it was never acknowledged."""
@@ -392,14 +430,12 @@ class _EventsListener(_Listener):
             raise self._refusal
 
     async def run(self) -> None:
-        """Listen until the server ends it, an error ends it, or this is cancelled."""
+        """Listen until an error ends it, or this is cancelled."""
         try:
             with self._scope:
                 await self.hold()
         except (McpError, trio.ClosedResourceError) as error:
             self._fail(error)
-        else:
-            self._events._finish()  # noqa: SLF001 - not for users
         finally:
             self._entered.set()
 
@@ -417,7 +453,6 @@ class _EventsListener(_Listener):
             grace = self._limits.listen_timeout if self._entered.is_set() else math.inf
             with connection.until_stale():
                 await _subscribe_modern(connection, subscription, grace)
-                return
             raise connection.end or ConnectionLost("the connection has ended")
         uris = tuple(self._wanted.resource_subscriptions or ())
         connection.subscriptions.add(subscription)
@@ -519,7 +554,6 @@ class _CallbackListener(_Listener):
         subscription = Subscription(wanted, lambda _: None, acknowledge)
         with connection.until_stale():
             await _subscribe_modern(connection, subscription, self._limits.listen_timeout)
-            return
         raise connection.end or ConnectionLost("the connection has ended")
 
 

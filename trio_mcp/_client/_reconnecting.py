@@ -550,8 +550,11 @@ class ReconnectingConnection:
     def _on_channel_failure(self, failure: McpError) -> None:
         """Handle a failure that the channel reports and no call waits for."""
         agreed = self._agreed
-        if agreed is None or agreed.end is not None or not agreed.ends_with(failure):
-            _log.debug("the channel reports: %s", failure)
+        if agreed is None or agreed.end is not None or agreed.ends_with(failure):
+            return
+        _log.debug("the channel reports: %s", failure)
+        if isinstance(failure, ConnectionLost):
+            agreed.subscriptions.report_interruption(failure.reason)
 
 
 def _late(name: str, limits: Limits, unusable: str | None, silence: str = "") -> ConnectionLost:

@@ -158,8 +158,18 @@ class Subscriptions:
             if isinstance(change, ResourceUpdated):
                 self._notify_callback(change)
 
+    def report_interruption(self, reason: str) -> None:
+        """Let everything be fetched again: what the server has notified in the legacy era may have been lost."""
+        self._forget(None)
+        for subscription in tuple(self._legacy):
+            if subscription.is_acknowledged:
+                subscription.hear(Resynced(reason))
+        self.notify_callbacks(changes_in(self._callbacks.wanted), None)
+
     def notify_callbacks(self, changes: Iterable[Change], id: RequestId | None) -> None:
         """Notify callbacks of changes that may have been missed, in line with the server's notifications.
+
+        Cached results whose changes these are are dropped.
 
         Args:
             changes: The changes.
@@ -167,6 +177,7 @@ class Subscriptions:
         """
         self._for_callbacks = id
         for change in changes:
+            self._forget(change)
             self._notify_callback(change)
 
     def _notify_callback(self, change: Change) -> None:

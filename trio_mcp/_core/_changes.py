@@ -159,6 +159,12 @@ def granted_by(capabilities: ServerCapabilities | None, wanted: SubscriptionFilt
     )
 
 
+def is_nothing(granted: SubscriptionFilter) -> bool:
+    """Return whether a server notifies of no change at all."""
+    lists = any(getattr(granted, name) for name in _MEMBERS.values())
+    return not (lists or granted.resource_subscriptions or granted.task_ids)
+
+
 def ungranted(wanted: SubscriptionFilter, acknowledged: SubscriptionFilter) -> list[str]:
     """Return the names of the lists, the URIs, and the ids, that were asked for and not acknowledged."""
     missing = [name for name in _MEMBERS.values() if getattr(wanted, name) and not getattr(acknowledged, name)]

@@ -38,7 +38,17 @@ from .._errors import (
     LocalProtocolError,
     RequestError,
 )
-from .._limits import KIB, MAX_SECONDS, MIB, _positive, _size, check_number, check_seconds, check_whole
+from .._limits import (
+    KIB,
+    MAX_SECONDS,
+    MIB,
+    _positive,
+    _size,
+    check_number,
+    check_seconds,
+    check_whole,
+    valid_kind,
+)
 from .._printable import printable
 from ._http1 import BODILESS, HeaderField, Headers, answer_field, answer_fields, quoted
 
@@ -677,8 +687,10 @@ def _path(default: str) -> str:
 
 
 def _several(names: Iterable[str]) -> frozenset[str]:
-    if isinstance(names, str):
-        raise TypeError(f"hosts, origins and proxies must be an iterable of strings, not the string {names!r}")
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(
+            f"allowed_hosts, allowed_origins, trusted_proxies must be an iterable of strings, not {names!r:.60}"
+        )
     return frozenset(names)
 
 
@@ -770,12 +782,12 @@ class HttpServerSettings:
     proxy_headers: ProxyHeaders = attrs.field(
         default="x-forwarded", validator=attrs.validators.in_(get_args(ProxyHeaders))
     )
-    allow_anonymous: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+    allow_anonymous: bool = attrs.field(default=False, validator=valid_kind)
     authenticate_timeout: float = _positive(30.0)
     cors: bool = False
-    json_only: bool = False
-    stateless: bool = False
-    sse: bool = False
+    json_only: bool = attrs.field(default=False, validator=valid_kind)
+    stateless: bool = attrs.field(default=False, validator=valid_kind)
+    sse: bool = attrs.field(default=False, validator=valid_kind)
     sse_path: str = _path("/sse")
     messages_path: str = _path("/messages")
     health_path: str | None = attrs.field(default=None, validator=attrs.validators.optional(_check_path))
@@ -787,7 +799,7 @@ class HttpServerSettings:
     idle_timeout: float = _positive(75.0)
     max_connections: int = _size(1_000)
     max_connections_per_address: int = _size(500)
-    websocket: bool = False
+    websocket: bool = attrs.field(default=False, validator=valid_kind)
     keep_alive_interval: float = _positive(15.0)
     ping_timeout: float = _positive(30.0)
     max_requests: int = _size(1_000)

@@ -21,8 +21,15 @@ MAX_RETRY: Final = 60.0
 """The longest `retry` in seconds that is honoured by default."""
 MAX_DELAY: Final = 30.0
 """Seconds up to which the pauses grow. A longer `retry` still counts."""
+BUSY: Final = frozenset({408, 425, 429})
+"""Statuses below 500 that refuse a request only for now."""
 JITTER: Final = 0.2
 """The share of a pause that is left to chance. Otherwise all clients of a restarted server come at once."""
+
+
+def may_pass(status: int) -> bool:
+    """Return whether an HTTP status says nothing about the same request sent later."""
+    return status >= 500 or status in BUSY
 
 
 def _grown(first: float, attempts: int, most: float) -> float:

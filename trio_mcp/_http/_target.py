@@ -14,7 +14,7 @@ import attrs
 import idna
 
 from .._core._http1 import HeaderField
-from .._limits import KIB, _positive, _seconds, _size, check_whole, valid_count
+from .._limits import KIB, _positive, _seconds, _size, check_kind, check_whole, valid_count, valid_kind
 from .._printable import printable
 
 UNIX_SCHEME: Final = "http+unix"
@@ -264,6 +264,7 @@ def read_proxy(url: str) -> HttpProxy:
 
 
 def _check_proxy(_instance: object, _attribute: object, value: str | None) -> None:
+    check_kind("proxy", value, str | None)
     if value is not None:
         read_proxy(value)
 
@@ -294,9 +295,9 @@ class HttpSettings:
         max_redirects: Redirects that are followed for one request, all of them to the same server address.
     """
 
-    ssl_context: ssl.SSLContext | None = attrs.field(default=None, repr=False)
+    ssl_context: ssl.SSLContext | None = attrs.field(default=None, repr=False, validator=valid_kind)
     proxy: str | None = attrs.field(default=None, repr=False, validator=_check_proxy)
-    use_environment_proxies: bool = True
+    use_environment_proxies: bool = attrs.field(default=True, validator=valid_kind)
     max_connections: int = _size(256)
     max_idle_connections: int = attrs.field(default=16, validator=valid_count)
     idle_timeout: float = _seconds(75.0)

@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, urlsplit
 import attrs
 
 from .._codec._json import is_array, is_object
+from .._core._reconnect import may_pass
 from .._errors import AuthorizationFailed
 from .._printable import printable
 
@@ -514,8 +515,8 @@ def _find_resource(server_url: str, hint: str | None) -> Generator[Fetch, Fetche
 
 def _check_continues(fetched: Fetched, url: str) -> None:
     """A place without a document is passed over; a server that fails, or has no time, is no such place."""
-    if fetched.status >= 500 or fetched.status == 429:
-        raise AuthorizationFailed(f"{printable(url)} answered with HTTP status {fetched.status}")
+    if may_pass(fetched.status):
+        raise AuthorizationFailed(f"{printable(url)} answered with HTTP status {fetched.status}", may_pass=True)
 
 
 def find_server(issuer: str) -> Generator[Fetch, Fetched, AuthorizationServerMetadata]:

@@ -28,7 +28,7 @@ from .._codec._json import cost_of
 from .._codec._jsonrpc import Notification, Request, RequestId
 from .._core._account import Loan, Overdrawn, Pool
 from .._core._cache import MarkedTools
-from .._core._changes import ResourceUpdated, changes_in, granted_by, notification_of, read_change
+from .._core._changes import Change, ResourceUpdated, changes_in, granted_by, notification_of, read_change
 from .._core._lifecycle import Agreement
 from .._errors import (
     INTERNAL_ERROR,
@@ -213,7 +213,7 @@ class Upstream:
 
     def _messages(self) -> ServerMessages:
         questions = Questions(QuestionHandlers(), ClientCapabilities(), self._limits)
-        subscriptions = Subscriptions(lambda _: None, Callbacks(), warn_of_unknown=False)
+        subscriptions = Subscriptions(self._missed, Callbacks(), warn_of_unknown=False)
         return UpstreamMessages(questions, NotificationHandlers(), subscriptions, upstream=self)
 
     # How long it lasts.
@@ -303,6 +303,11 @@ class Upstream:
         if self._was_connected and self._session is not None:
             self._background.start_own(self._restore, name="restoring a session behind a proxy")
         self._was_connected = True
+
+    def _missed(self, change: Change | None) -> None:
+        """Anything may have changed without a notification; see `Forget`."""
+        if change is None:
+            self._changed(None)
 
     async def _restore(self) -> None:
         """Subscribe again to what the session has subscribed to, and report what it may have missed."""

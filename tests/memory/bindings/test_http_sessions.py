@@ -20,13 +20,12 @@ from trio_mcp import (
     Client,
     ConnectionLost,
     HttpServerParameters,
-    HttpStatusError,
     Incoming,
     Limits,
-    McpError,
     Outgoing,
     RemoteProtocolError,
     RequestError,
+    Resynced,
     Revision,
     SessionLost,
     open_asgi_client,
@@ -197,7 +196,7 @@ async def test_a_stream_that_does_not_open_holds_up_nobody_for_long(
 async def test_a_server_without_a_stream_is_not_asked_again(
     status: int, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """405 is the regular refusal; others are tolerated. A server error is retried, though."""
+    """405 is the regular refusal, and 404 a usual one. Whatever else it says may pass."""
 
     async def get(call: HttpCall) -> None:
         await call.answer(b"", status, None)
@@ -206,7 +205,60 @@ async def test_a_server_without_a_stream_is_not_asked_again(
         await client.request("x/y")
         await trio.sleep(1000)
         gets = server.said.count("GET")
-        assert gets == 1 if status != 501 else gets > 10
+        assert gets == 1 if status in {404, 405} else gets > 10
+
+
+STATUSES: Final = [200, 204, 302, 400, 401, 403, 404, 405, 406, 409, 410, 422, 429, 500, 502, 503, 504]
+
+
+async def _refused_once(status: int, session: str | None, warnings: Callable[[], list[str]]) -> None:
+    times: list[float] = []
+    heard: list[float] = []
+
+    async def get(call: HttpCall) -> None:
+        times.append(trio.current_time())
+        if len(times) == 2:
+            await call.answer(b"", status, None)
+            return
+        await call.stream()
+        await trio.sleep(60)
+        if len(times) == 3:
+            await call.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            await trio.sleep_forever()
+
+    def changed() -> None:
+        heard.append(trio.current_time())
+
+    async with client_of(echo, get=get, session=session, on_tools_list_changed=changed) as (client, _):
+        await client.request("x/y")
+        async with client.listen(resources=["r:1"]) as events:
+            await trio.sleep(200)
+            assert isinstance(await anext(events), Resynced)
+    assert len(times) == 3
+    assert times[2] - times[1] < 3
+    assert heard == [times[2], times[2] + 60]
+    (warning,) = warnings()
+    assert "is not open, and is tried again" in warning
+
+
+@pytest.mark.parametrize("session", [SESSION, None])
+async def test_no_refusal_ends_listening(
+    session: str | None,
+    autojump_clock: trio.testing.MockClock,
+    caplog: pytest.LogCaptureFixture,
+    subtests: pytest.Subtests,
+) -> None:
+    """A balancer, a restart or a token that is late refuses once. What was missed meanwhile is fetched again."""
+
+    def warnings() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+    for status in STATUSES:
+        if (status, session) == (404, SESSION):
+            continue  # the session is lost
+        with subtests.test(status=status):
+            caplog.clear()
+            await _refused_once(status, session, warnings)
 
 
 async def test_the_servers_stream_comes_back(autojump_clock: trio.testing.MockClock) -> None:
@@ -335,13 +387,9 @@ async def test_a_broken_stream_is_taken_up_again(how: str, autojump_clock: trio.
 
 
 async def test_a_stream_that_cannot_be_taken_up_fails_its_request(autojump_clock: trio.testing.MockClock) -> None:
-    """Refused for good at once, refused for the moment a few times; never sent again as a POST."""
-    refusals: list[tuple[int, type[McpError], str, int]] = [
-        (405, HttpStatusError, "405", 1),
-        (503, ConnectionLost, "503", 5),
-        (404, ConnectionLost, "ended before", 1),
-    ]
-    for status, expected, match, attempts in refusals:
+    """It is tried a few times, unless the session is lost; and never sent again as a POST."""
+    refusals = [(405, "405", 5), (503, "503", 5), (404, "ended before", 1)]
+    for status, match, attempts in refusals:
 
         async def get(call: HttpCall, status: int = status) -> None:
             await (nothing(call) if call.headers.get("last-event-id") is None else call.answer(b"", status, None))
@@ -351,12 +399,46 @@ async def test_a_stream_that_cannot_be_taken_up_fails_its_request(autojump_clock
             await call.event(b"", id="1")
 
         async with client_of(handler, get=get) as (client, server):
-            with pytest.raises(expected, match=match) as caught:
+            with pytest.raises(ConnectionLost, match=match):
                 await client.request("tools/call", {"name": "t"})
-            assert not isinstance(caught.value, SessionLost)
             resumed = [call for call in server.calls if "last-event-id" in call.headers]
             assert len(resumed) == attempts
             assert server.said.count("POST tools/call") == 1
+
+
+async def _resumed_after_refusal(status: int) -> None:
+    asked: list[Any] = []
+    gets = 0
+
+    async def get(call: HttpCall) -> None:
+        nonlocal gets
+        if call.headers.get("last-event-id") is None:
+            await nothing(call)
+            return
+        gets += 1
+        if gets == 1:
+            await call.answer(b"", status, None)
+        else:
+            await call.stream()
+            await call.event(result(asked[0], done=True), id="2")
+
+    async def handler(call: HttpCall) -> None:
+        asked.append(call.id)
+        await call.stream()
+        await call.event(b"", id="1")
+
+    async with client_of(handler, get=get) as (client, _):
+        assert (await client.request("tools/call", {"name": "t"}))["done"] is True
+    assert (len(asked), gets) == (1, 2)
+
+
+async def test_no_refusal_loses_the_answer_of_a_call(
+    autojump_clock: trio.testing.MockClock, subtests: pytest.Subtests
+) -> None:
+    """The server has done the work, and has given its stream an id."""
+    for status in set(STATUSES) - {404}:
+        with subtests.test(status=status):
+            await _resumed_after_refusal(status)
 
 
 async def test_a_stream_without_ids_is_not_taken_up(autojump_clock: trio.testing.MockClock) -> None:

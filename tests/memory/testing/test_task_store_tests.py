@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -11,15 +11,12 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from redis_server import Redis, running_redis
 
 from trio_mcp import (
     MemoryTaskStore,
-    RedisTaskStore,
     SqliteTaskStore,
     StoredTask,
     TaskStore,
-    open_redis_task_store,
     open_sqlite_task_store,
 )
 from trio_mcp.testing import SharedTaskStoreTests, TaskStoreTests
@@ -41,20 +38,6 @@ class TestSqlite(SharedTaskStoreTests):
     @asynccontextmanager
     async def open_store(self) -> AsyncGenerator[SqliteTaskStore]:
         async with open_sqlite_task_store(self.path) as store:
-            yield store
-
-
-class TestRedis(SharedTaskStoreTests):
-    redis: Redis
-
-    @pytest.fixture(autouse=True)
-    def _place(self) -> Generator[None]:
-        with running_redis() as self.redis:
-            yield
-
-    @asynccontextmanager
-    async def open_store(self) -> AsyncGenerator[RedisTaskStore]:
-        async with open_redis_task_store(self.redis.url) as store:
             yield store
 
 

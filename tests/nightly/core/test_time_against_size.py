@@ -14,7 +14,6 @@ from urllib.parse import parse_qs, unquote
 import pytest
 import trio
 import trio.testing
-from costs import costs_of
 from inside_core import (
     EVENT_STREAM,
     JSON,
@@ -53,6 +52,7 @@ from inside_parsers import check_tool_results
 from inside_transports import HandshakeAnswer
 from inside_wire import answered_id_of_fragment, from_wire
 from inside_wire import json_module as _json
+from processor_time import costs_of
 
 from trio_mcp import ConnectionLost, HttpRefused, HttpSettings, RemoteProtocolError, RequestError, UriTemplate
 from trio_mcp.types import RequestedSchema, SamplingMessage, ToolResultContent, ToolUseContent

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -116,12 +117,15 @@ def by_tests(environment: dict[str, str], tests: Sequence[str]) -> str | None:
     """Return which of some tests notices it."""
     if not tests:
         return None
-    # What pytest puts before all other paths must not have the package; the environment has the rest of the checkout.
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    paths = " ".join(path for path in project["tool"]["pytest"]["ini_options"]["pythonpath"] if path != ".")
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--timeout=60", "--no-header"]
-    options += ["-o", f"pythonpath={paths}"]
-    status, output = run(environment, "-m", "pytest", *options, *tests)
+    options = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--timeout=60", "--no-header")
+    # What pytest puts before everything else is this directory, with the package as it is.
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"][
+        "pythonpath"
+    ]
+    copy = environment["PYTHONPATH"].partition(os.pathsep)[0]
+    status, output = run(
+        environment, "-m", "pytest", "-o", f"pythonpath={shlex.join([copy, *folders])}", *options, *tests
+    )
     if status == 0:
         return None
     if status not in (None, 1):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from meeting import Meeting, meet, text_of
 
+from trio_mcp import Revision
+
 METHOD = "elicitation/create"
 
 
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26"])
+@pytest.mark.parametrize("revision", [Revision.V2024_11_05, Revision.V2025_03_26])
 @meet
 async def test_a_revision_without_elicitation_is_not_asked(meeting: Meeting) -> None:
     result = await meeting.client.call_tool("ask", {"form": "name"})
@@ -17,7 +19,7 @@ async def test_a_revision_without_elicitation_is_not_asked(meeting: Meeting) -> 
     assert not meeting.questions(METHOD)
 
 
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
+@pytest.mark.parametrize("revision", [Revision.V2024_11_05, Revision.V2025_03_26, Revision.V2025_06_18])
 @pytest.mark.parametrize("tool", ["visit", "must_visit"])
 @meet
 async def test_a_revision_without_urls_sends_no_user_to_one(meeting: Meeting, tool: str) -> None:

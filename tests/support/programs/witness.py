@@ -103,12 +103,7 @@ async def die(status: int) -> str:
 @server.tool
 async def info(ctx: Context[str]) -> dict[str, Any]:
     """Say what is known."""
-    return {"state": ctx.state, "modules": sorted(m for m in sys.modules if "." not in m), "memory": _memory()}
-
-
-def _memory() -> int:
-    status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) * 1024
+    return {"state": ctx.state, "modules": sorted(m for m in sys.modules if "." not in m)}
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from costs import costs_of
 from inside_parsers import signature_of
+from processor_time import costs_of
 
 
 def test_the_parameters_of_a_tool_are_shown_in_time_by_their_number() -> None:

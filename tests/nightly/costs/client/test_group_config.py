@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from costs import costs_of
 from inside_client import read_config
 from inside_parsers import _Pairs
+from processor_time import costs_of
 
 ENVIRONMENT = {"TOKEN": "secret", "HOME": "/home/x", "EMPTY": ""}
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
-from costs import costs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inside_wire import SHORT, close_weight_of, cost_of_json, decode, most_cost_of_json, stdlib_decode
+from processor_time import costs_of
 
 Decode = Callable[[bytes], Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
-from costs import costs_of
 from inside_wire import decode, stdlib_decode
+from processor_time import costs_of
 
 SIZE: Final = 100_000
 BOUND: Final = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from costs import costs_of
+from processor_time import costs_of
 from shared.core_inbound_table import make_table
 
 

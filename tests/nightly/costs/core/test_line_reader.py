@@ -7,9 +7,9 @@ from functools import partial
 from typing import Final
 
 import pytest
-from costs import costs_of
 from inside_core import LineReader, OversizedLine
 from kept import kept_by
+from processor_time import costs_of
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from functools import partial
 
 import pytest
-from costs import costs_of
+from processor_time import costs_of
 from shared.core_notice_queue import drain, make_queue
 
 

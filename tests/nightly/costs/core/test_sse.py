@@ -7,13 +7,13 @@ from functools import partial
 from typing import Final
 
 import pytest
-from costs import costs_of
 from inside_core import (
     SseEvent,
     SseReader,
     SseReceived,
 )
 from kept import kept_by
+from processor_time import costs_of
 from shared.core_sse import ENDS, message
 
 KIB: Final = 1024

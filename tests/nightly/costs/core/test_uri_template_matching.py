@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from costs import costs_of
 from hypothesis import strategies as st
 from inside_core import UriMatcher
+from processor_time import costs_of
 
 from trio_mcp import UriTemplate
 

@@ -6,8 +6,8 @@ import contextlib
 from functools import partial
 
 import pytest
-from costs import costs_of
 from inside_core import VariableRule
+from processor_time import costs_of
 
 RULE = VariableRule(with_slashes=frozenset({"path"}), windows=False)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from costs import costs_of, steps_of
+from costs import steps_of
 from fuzzing import LARGEST_PIECE
+from processor_time import costs_of
 from targets import TARGETS
 
 pytestmark = pytest.mark.filterwarnings("ignore:EdDSA is deprecated")  # says joserfc of what anybody may send

@@ -12,11 +12,11 @@ import pytest
 import trio
 from http_raw import Raw
 from inside_http import open_http_client, parse_target
-from places import PROGRAMS
+from places import MEASURED
 from shared.http_server_idle_sessions import begin, ping
 from unmeasured import unmeasured
 
-PROGRAM = PROGRAMS / "idle_server.py"
+PROGRAM = MEASURED / "idle_server.py"
 MAX_BYTES = 20 * 1024
 """What an idle session may cost."""
 

@@ -1,6 +1,6 @@
 """A server process under load from many connections; how much longer it goes well is seen by hand.
 
-``python tests/support/http_load.py`` does the same for minutes, with figures.
+``python tests/nightly/support/http_load.py`` does the same for minutes, with figures.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from costs import costs_of
 from inside_peer import QueuedMessage
+from processor_time import costs_of
 from shared.peer_send_queue import answered, exchanges, open_queue, said
 
 from trio_mcp import Outgoing

@@ -6,8 +6,8 @@ from contextlib import suppress
 from functools import partial
 
 import pytest
-from costs import costs_of
 from inside_schema import InvalidValue, JsonType
+from processor_time import costs_of
 from shared.schema_colliding_keys import KINDS
 
 

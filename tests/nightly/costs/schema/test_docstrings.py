@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from costs import costs_of
 from inside_schema import parse_docstring
+from processor_time import costs_of
 
 
 @pytest.mark.parametrize(

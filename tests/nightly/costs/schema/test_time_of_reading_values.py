@@ -13,8 +13,8 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import pytest
-from costs import costs_of
 from inside_schema import InvalidValue, JsonType
+from processor_time import costs_of
 
 from trio_mcp import Field
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from costs import costs_of
 from inside_schema import (
     MAX_STEPS,
     InvalidValue,
@@ -16,6 +15,7 @@ from inside_schema import (
     measure,
     size_of_pattern,
 )
+from processor_time import costs_of
 from shared.schema_validator import COSTLY, Make, doubling, growing, is_valid
 from shared.schema_validator import make as make
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import trio
-from costs import costs_of
+from processor_time import costs_of
 
 from trio_mcp import Server, open_client
 

@@ -1,6 +1,6 @@
 """Load: a server process, and as many connections as one likes that ask it all sorts of things and check every answer.
 
-``python tests/support/http_load.py --minutes 4`` shows how many calls were answered and what the server weighs.
+``python tests/nightly/support/http_load.py --minutes 4`` shows how many calls were answered and what the server weighs.
 """
 
 from __future__ import annotations
