@@ -105,9 +105,10 @@ async def test_a_file_of_another_user_is_not_used(tmp_path: Path, monkeypatch: p
         await store.get("key")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+async def test_a_file_with_something_else_is_reported_and_not_shown(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    rows: list[str] = [
         "",
         "[]",
         "{",
@@ -123,19 +124,19 @@ async def test_a_file_of_another_user_is_not_used(tmp_path: Path, monkeypatch: p
         '{"trio-mcp tokens": 1, "entries": {"a": [5, 5]}}',
         '{"trio-mcp tokens": 1, "entries": {"a": ["s3cret", 1e999, 1]}}',
         "x" * 2_000_000,
-    ],
-)
-async def test_a_file_with_something_else_is_reported_and_not_shown(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "tokens.json"
-    path.write_text(content)
-    path.chmod(0o644)
-    store = FileTokenStore(path)
-    for use in (partial(store.get, "a"), partial(store.set, "a", "b"), partial(store.delete, "a")):
-        with pytest.raises(AuthorizationFailed, match=r"tokens\.json.*(FileTokenStore|larger)") as failed:
-            await use()
-        assert "s3cret" not in str(failed.value)
-    assert path.read_text() == content
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644, "whose it is is not known"
+    ]
+    for content in rows:
+        with subtests.test(content=content):
+            path = tmp_path / "tokens.json"
+            path.write_text(content)
+            path.chmod(0o644)
+            store = FileTokenStore(path)
+            for use in (partial(store.get, "a"), partial(store.set, "a", "b"), partial(store.delete, "a")):
+                with pytest.raises(AuthorizationFailed, match=r"tokens\.json.*(FileTokenStore|larger)") as failed:
+                    await use()
+                assert "s3cret" not in str(failed.value)
+            assert path.read_text() == content
+            assert stat.S_IMODE(path.stat().st_mode) == 0o644, "whose it is is not known"
 
 
 async def test_what_a_process_that_was_killed_has_left_does_not_stay(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import trio
 import trio.testing
 from authorization_pages import shows
 from http_sessions import URL
+from inside_base import repetitions
 from oauth_script import METADATA, ORIGIN, ProtectedScript, oauth
 
 from trio_mcp import (
@@ -73,47 +74,56 @@ def quoting(script: ProtectedScript, path: str, way: int, status: int = 400) -> 
     return sent
 
 
-@pytest.mark.parametrize("way", range(4))
-@pytest.mark.parametrize("kind", ["person", "post", "basic", "workload", "employee", "idp", "code"])
-@pytest.mark.parametrize("status", [400, 503])
 @shows("Token Theft")
 async def test_what_an_authorization_server_quotes_is_not_shown(
-    kind: str, way: int, status: int, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
-    script = ProtectedScript()
-    method = {"basic": "client_secret_basic", "employee": "client_secret_post"}.get(kind, "none")
-    script.server["token_endpoint_auth_methods_supported"] = [method if kind != "post" else "client_secret_post"]
-    script.server["device_authorization_endpoint"] = f"{ORIGIN}/device"
-    jag = "urn:ietf:params:oauth:token-type:id-jag"
-    script.answers["/idp"] = [(200, {"access_token": JAG, "issued_token_type": jag})] if kind != "idp" else []
-    employee: Callable[[], Auth] = lambda: EnterpriseManaged(  # noqa: E731 - one of several
-        id_token=lambda: ID_TOKEN,
-        idp_token_endpoint=f"{ORIGIN}/idp",
-        idp_client_id="there",
-        idp_client_secret=SECRET,
-        client_id="me",
-        client_secret=SECRET if kind == "employee" else None,
-    )
-    auth = {
-        "person": lambda: oauth(script),
-        "code": lambda: oauth(script, show_code=print),
-        "post": lambda: ClientCredentials(client_id="me", client_secret=SECRET),
-        "basic": lambda: ClientCredentials(client_id="me", client_secret=SECRET),
-        "workload": lambda: WorkloadIdentity(token=lambda: PLATFORM, dpop=True),
-        "employee": employee,
-        "idp": employee,
-    }[kind]()
-    sent = quoting(script, {"idp": "/idp", "code": "/device"}.get(kind, "/token"), way, status)
-    with caplog.at_level(logging.DEBUG), pytest.raises(AuthorizationFailed) as failed:
-        async with open_client(script.parameters(), auth=auth):
-            pass
-    if kind != "code" and way < 3:
-        assert "***" in str(failed.value)
-        assert sent or kind == "basic"
-    text = shown_of(failed.value) + caplog.text
-    for secret in (SECRET, PLATFORM, ID_TOKEN, JAG, *sent):
-        for part in (secret, quote(secret, safe=""), secret[:12]):
-            assert part not in text
+
+    async def check(way: int, kind: str, status: int) -> None:
+        caplog.clear()
+        repetitions.forget()
+        script = ProtectedScript()
+        method = {"basic": "client_secret_basic", "employee": "client_secret_post"}.get(kind, "none")
+        script.server["token_endpoint_auth_methods_supported"] = [
+            method if kind != "post" else "client_secret_post"
+        ]
+        script.server["device_authorization_endpoint"] = f"{ORIGIN}/device"
+        jag = "urn:ietf:params:oauth:token-type:id-jag"
+        script.answers["/idp"] = [(200, {"access_token": JAG, "issued_token_type": jag})] if kind != "idp" else []
+        employee: Callable[[], Auth] = lambda: EnterpriseManaged(  # noqa: E731 - one of several
+            id_token=lambda: ID_TOKEN,
+            idp_token_endpoint=f"{ORIGIN}/idp",
+            idp_client_id="there",
+            idp_client_secret=SECRET,
+            client_id="me",
+            client_secret=SECRET if kind == "employee" else None,
+        )
+        auth = {
+            "person": lambda: oauth(script),
+            "code": lambda: oauth(script, show_code=print),
+            "post": lambda: ClientCredentials(client_id="me", client_secret=SECRET),
+            "basic": lambda: ClientCredentials(client_id="me", client_secret=SECRET),
+            "workload": lambda: WorkloadIdentity(token=lambda: PLATFORM, dpop=True),
+            "employee": employee,
+            "idp": employee,
+        }[kind]()
+        sent = quoting(script, {"idp": "/idp", "code": "/device"}.get(kind, "/token"), way, status)
+        with caplog.at_level(logging.DEBUG), pytest.raises(AuthorizationFailed) as failed:
+            async with open_client(script.parameters(), auth=auth):
+                pass
+        if kind != "code" and way < 3:
+            assert "***" in str(failed.value)
+            assert sent or kind == "basic"
+        text = shown_of(failed.value) + caplog.text
+        for secret in (SECRET, PLATFORM, ID_TOKEN, JAG, *sent):
+            for part in (secret, quote(secret, safe=""), secret[:12]):
+                assert part not in text
+
+    for way in range(4):
+        for kind in ("person", "post", "basic", "workload", "employee", "idp", "code"):
+            for status in (400, 503):
+                with subtests.test(way=way, kind=kind, status=status):
+                    await check(way, kind, status)
 
 
 async def test_what_is_quoted_while_a_token_is_refreshed_is_not_logged(
@@ -187,9 +197,11 @@ RPC = json.dumps(
 )
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "kind", "headers"),
-    [
+@shows("Token Theft")
+async def test_what_a_server_quotes_is_not_shown(
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    rows: list[tuple[int, str, str, dict[str, str]]] = [
         (401, "unknown TOKEN", "text/plain", {"www-authenticate": 'Bearer error="x", error_description="TOKEN"'}),
         (
             401,
@@ -206,42 +218,36 @@ RPC = json.dumps(
         (200, "you have sent TOKEN", "text/plain", {}),
         (200, f"data: {RPC}\n\n", "text/event-stream", {}),
         (502, "x", "text/TOKEN", {}),
-    ],
-)
-@pytest.mark.parametrize("speaks", ["modern", "legacy"])
-@pytest.mark.parametrize("given", ["auth", "header", "key", "basic"])
-@shows("Token Theft")
-async def test_what_a_server_quotes_is_not_shown(
-    status: int,
-    body: str,
-    kind: str,
-    headers: dict[str, str],
-    speaks: Any,
-    given: str,
-    caplog: pytest.LogCaptureFixture,
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    fields = {
-        "auth": {},
-        "header": {"Authorization": f"Bearer {BEARER}"},
-        "key": {"X-Api-Key": BEARER},
-        "basic": {"Authorization": "Basic " + "bWU6YjNhcmVyLXRva2VuLW9mLXNvbWVib2R5"},
-    }[given]
-    auth = StaticToken(BEARER) if given == "auth" else None
-    parameters = HttpServerParameters(
-        URL, app=server_that_quotes(status, body, kind, headers), headers=fields, auth=auth
-    )
-    with caplog.at_level(logging.DEBUG), pytest.raises(McpError) as failed:
-        async with open_client(parameters, era=speaks):
-            pass
-    text = shown_of(failed.value) + caplog.text
-    for secret in (BEARER, "bWU6YjNhcmVyLXRva2VuLW9mLXNvbWVib2R5"):
-        assert secret not in text
-    if isinstance(failed.value, RequestError) and headers == {} and body == RPC:
-        assert failed.value.message.startswith("no: ")
-        assert "***" in failed.value.message
-    if isinstance(failed.value, RequestError) and status == 500:
-        assert cast("Any", failed.value.data)["body"].endswith("***")
+    ]
+    for status, body, kind, headers in rows:
+        for speaks in ("modern", "legacy"):
+            for given in ("auth", "header", "key", "basic"):
+                with subtests.test(
+                    status=status, body=body, kind=kind, headers=headers, speaks=speaks, given=given
+                ):
+                    caplog.clear()
+                    repetitions.forget()
+                    fields = {
+                        "auth": {},
+                        "header": {"Authorization": f"Bearer {BEARER}"},
+                        "key": {"X-Api-Key": BEARER},
+                        "basic": {"Authorization": "Basic " + "bWU6YjNhcmVyLXRva2VuLW9mLXNvbWVib2R5"},
+                    }[given]
+                    auth = StaticToken(BEARER) if given == "auth" else None
+                    parameters = HttpServerParameters(
+                        URL, app=server_that_quotes(status, body, kind, headers), headers=fields, auth=auth
+                    )
+                    with caplog.at_level(logging.DEBUG), pytest.raises(McpError) as failed:
+                        async with open_client(parameters, era=speaks):
+                            pass
+                    text = shown_of(failed.value) + caplog.text
+                    for secret in (BEARER, "bWU6YjNhcmVyLXRva2VuLW9mLXNvbWVib2R5"):
+                        assert secret not in text
+                    if isinstance(failed.value, RequestError) and headers == {} and body == RPC:
+                        assert failed.value.message.startswith("no: ")
+                        assert "***" in failed.value.message
+                    if isinstance(failed.value, RequestError) and status == 500:
+                        assert cast("Any", failed.value.data)["body"].endswith("***")
 
 
 async def test_what_a_call_returns_is_not_changed(autojump_clock: trio.testing.MockClock) -> None:

@@ -17,9 +17,9 @@ PRIVATE = "10.1.2.3"
 URL = "https://mcp.example/mcp"
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
+def test_behind_a_proxy_addresses_are_known_in_every_form(subtests: pytest.Subtests) -> None:
+    """It resolves names, so that only what a URL says itself can be judged."""
+    hosts: list[str] = [
         "127.1",
         "0x7f000001",
         "2130706433",
@@ -28,16 +28,15 @@ URL = "https://mcp.example/mcp"
         "x.localhost",
         "[64:ff9b::a00:1]",
         "0xa9fea9fe",
-    ],
-)
-def test_behind_a_proxy_addresses_are_known_in_every_form(host: str) -> None:
-    """It resolves names, so that only what a URL says itself can be judged."""
-    target, reached = parse_target(URL), Reached()
-    reached.note(target, None)
-    fetcher = Fetcher(ProtectedServer(URL, target, HttpSettings(), None, reached), ())
-    with pytest.raises(AuthorizationFailed, match="private"):
-        fetcher.check(f"https://{host}/x")
-    assert fetcher.check("https://login.example/x").host == "login.example"
+    ]
+    for host in hosts:
+        with subtests.test(host=host):
+            target, reached = parse_target(URL), Reached()
+            reached.note(target, None)
+            fetcher = Fetcher(ProtectedServer(URL, target, HttpSettings(), None, reached), ())
+            with pytest.raises(AuthorizationFailed, match="private"):
+                fetcher.check(f"https://{host}/x")
+            assert fetcher.check("https://login.example/x").host == "login.example"
 
 
 async def test_a_hint_is_judged_where_the_connection_is_there_already() -> None:
@@ -64,9 +63,8 @@ def test_where_connections_have_gone() -> None:
         assert reached.is_public is is_public, addresses
 
 
-@pytest.mark.parametrize(
-    ("host", "address"),
-    [
+def test_addresses_in_their_older_forms(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str | None]] = [
         ("127.1", "127.0.0.1"),
         ("0x7f.1", "127.0.0.1"),
         ("2130706433", "127.0.0.1"),
@@ -79,11 +77,11 @@ def test_where_connections_have_gone() -> None:
         ("256.1.1.1", None),
         ("1.2.3.0x1ff", None),
         ("4294967296", None),
-    ],
-)
-def test_addresses_in_their_older_forms(host: str, address: str | None) -> None:
-    found = address_in(host)
-    assert found == address or (found is not None and found.endswith(":a00:1"))
+    ]
+    for host, address in rows:
+        with subtests.test(host=host, address=address):
+            found = address_in(host)
+            assert found == address or (found is not None and found.endswith(":a00:1"))
 
 
 def test_what_is_public() -> None:

@@ -84,9 +84,10 @@ async def test_a_person_enters_a_code_at_another_machine(autojump_clock: trio.te
     assert not script.pages
 
 
-@pytest.mark.parametrize(
-    ("answers", "changes", "problem"),
-    [
+async def test_why_a_code_may_be_in_vain(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
+) -> None:
+    rows: list[tuple[list[tuple[int, Any]], dict[str, Any], str]] = [
         ([(400, {"error": "access_denied"})], {}, r"refused a token \(access_denied\)$"),
         ([(400, {"error": "expired_token"})], {}, r"refused a token \(expired_token\)$"),
         ([PENDING] * 99, {}, r"^nobody has entered the code .* in time \(login_timeout: 300 s\)$"),
@@ -105,20 +106,17 @@ async def test_a_person_enters_a_code_at_another_machine(autojump_clock: trio.te
         ([], {"verification_uri": "javascript:alert(1)"}, "cannot be used"),
         ([], {"verification_uri": "http://login.example/device"}, "not https"),
         ([], {"verification_uri_complete": "http://login.example/device"}, "not https"),
-    ],
-)
-async def test_why_a_code_may_be_in_vain(
-    answers: list[tuple[int, Any]],
-    changes: dict[str, Any],
-    problem: str,
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    script = ProtectedScript()
-    device(script, answers, **changes)
-    with pytest.raises(AuthorizationFailed, match=problem) as failed:
-        async with open_client(script.parameters(), auth=oauth(script, show_code=show_nothing), era="modern"):
-            pass
-    assert "d3vice" not in str(failed.value)
+    ]
+    for answers, changes, problem in rows:
+        with subtests.test(answers=answers, changes=changes, problem=problem):
+            script = ProtectedScript()
+            device(script, answers, **changes)
+            with pytest.raises(AuthorizationFailed, match=problem) as failed:
+                async with open_client(
+                    script.parameters(), auth=oauth(script, show_code=show_nothing), era="modern"
+                ):
+                    pass
+            assert "d3vice" not in str(failed.value)
 
 
 async def show_nothing(code: DeviceCode) -> None:

@@ -68,9 +68,9 @@ async def fetcher_for(url: str, *insecure: str) -> AsyncGenerator[Fetcher]:
     yield Fetcher(ProtectedServer(url, target, HttpSettings(), None, reached), insecure)
 
 
-@pytest.mark.parametrize(
-    ("server", "url", "problem"),
-    [
+@shows("Communication Security")
+async def test_what_is_not_called(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str, str]] = [
         ("https://mcp.example/mcp", "http://auth.example/x", "not https"),
         ("https://mcp.example/mcp", "http://127.0.0.1:9000/x", "not https"),
         ("https://mcp.example/mcp", "https://127.0.0.1:9000/x", "on this machine"),
@@ -107,18 +107,17 @@ async def fetcher_for(url: str, *insecure: str) -> AsyncGenerator[Fetcher]:
         ("https://intranet.local/mcp", "https://here.example/x", "nearer than the server"),
         ("https://10.0.0.3/mcp", "https://127.0.0.1/x", "nearer than the server"),
         ("https://10.0.0.3/mcp", "http://10.0.0.3/x", "not https"),
-    ],
-)
-@shows("Communication Security")
-async def test_what_is_not_called(server: str, url: str, problem: str) -> None:
-    with pytest.raises(AuthorizationFailed, match=problem) as failed:
-        async with (
-            fetcher_for(server) as fetcher,
-            open_http_client(HttpSettings(use_environment_proxies=False), admit=fetcher.admit) as client,
-        ):
-            fetcher.client = client
-            await fetcher.get(Fetch(url))
-    assert "secret" not in str(failed.value)
+    ]
+    for server, url, problem in rows:
+        with subtests.test(server=server, url=url, problem=problem):
+            with pytest.raises(AuthorizationFailed, match=problem) as failed:
+                async with (
+                    fetcher_for(server) as fetcher,
+                    open_http_client(HttpSettings(use_environment_proxies=False), admit=fetcher.admit) as client,
+                ):
+                    fetcher.client = client
+                    await fetcher.get(Fetch(url))
+            assert "secret" not in str(failed.value)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +137,38 @@ async def test_what_may_be_called(server: str, url: str) -> None:
         fetcher.admit(target, NAMES.get(target.host, target.host))
 
 
-@pytest.mark.parametrize(
-    ("named", "url", "problem"),
-    [
+async def test_what_the_user_has_named_may_be_in_a_private_network(subtests: pytest.Subtests) -> None:
+    """It is not the word of a server on the internet. TLS is demanded there, too."""
+
+    async def check(named: str, url: str, problem: str) -> None:
+        names = {"idp.local": "10.1.2.5", "other.local": "10.1.2.6"}
+        target, reached = parse_target("https://mcp.example/mcp"), Reached()
+        reached.note(target, "93.184.216.34")
+        server = ProtectedServer("https://mcp.example/mcp", target, HttpSettings(), None, reached)
+        fetcher = Fetcher(server, (), [named, None])
+
+        def call() -> None:
+            called = fetcher.check(url)
+            fetcher.admit(called, names.get(called.host, called.host))
+
+        await trio.lowlevel.checkpoint()
+        if url == "https://10.9.9.9/token":  # only what an issuer there has named
+            with pytest.raises(AuthorizationFailed, match="private"):
+                call()
+            metadata = AuthorizationServerMetadata(issuer=named, token_endpoint=url)
+            fetcher.trust_endpoints(metadata)
+            with pytest.raises(AuthorizationFailed, match="private"):
+                call()
+            fetcher.note(parse_target(named), "10.1.2.5")
+            fetcher.trust_endpoints(metadata)
+            call()
+        elif problem:
+            with pytest.raises(AuthorizationFailed, match=problem):
+                call()
+        else:
+            call()
+
+    rows: list[tuple[str, str, str]] = [
         ("https://idp.local", "https://10.9.9.9/token", ""),
         ("https://idp.local/realms/a", "https://idp.local/token", ""),
         ("https://127.0.0.1:8443", "https://127.0.0.1:8443/token", ""),
@@ -150,36 +178,10 @@ async def test_what_may_be_called(server: str, url: str) -> None:
         ("http://127.0.0.1:8080", "http://127.0.0.1:8080/token", "not https"),
         ("https://169.254.169.254", "https://169.254.169.254/token", "clouds"),
         ("no URL", "https://idp.local/token", "private"),
-    ],
-)
-async def test_what_the_user_has_named_may_be_in_a_private_network(named: str, url: str, problem: str) -> None:
-    """It is not the word of a server on the internet. TLS is demanded there, too."""
-    names = {"idp.local": "10.1.2.5", "other.local": "10.1.2.6"}
-    target, reached = parse_target("https://mcp.example/mcp"), Reached()
-    reached.note(target, "93.184.216.34")
-    server = ProtectedServer("https://mcp.example/mcp", target, HttpSettings(), None, reached)
-    fetcher = Fetcher(server, (), [named, None])
-
-    def call() -> None:
-        called = fetcher.check(url)
-        fetcher.admit(called, names.get(called.host, called.host))
-
-    await trio.lowlevel.checkpoint()
-    if url == "https://10.9.9.9/token":  # only what an issuer there has named
-        with pytest.raises(AuthorizationFailed, match="private"):
-            call()
-        metadata = AuthorizationServerMetadata(issuer=named, token_endpoint=url)
-        fetcher.trust_endpoints(metadata)
-        with pytest.raises(AuthorizationFailed, match="private"):
-            call()
-        fetcher.note(parse_target(named), "10.1.2.5")
-        fetcher.trust_endpoints(metadata)
-        call()
-    elif problem:
-        with pytest.raises(AuthorizationFailed, match=problem):
-            call()
-    else:
-        call()
+    ]
+    for named, url, problem in rows:
+        with subtests.test(named=named, url=url, problem=problem):
+            await check(named, url, problem)
 
 
 async def test_hosts_without_tls_can_be_named() -> None:

@@ -58,9 +58,9 @@ def test_what_a_process_cannot_be_given_is_not_repeated(given: Any) -> None:
     assert "hunter2" not in "".join(traceback.format_exception(refused.value))
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "words"),
-    [
+def test_what_no_process_can_be_given_is_refused(subtests: pytest.Subtests) -> None:
+    """The message names the field, long before anything is started."""
+    rows: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"command": ""}, ValueError, "command must not be empty"),
         ({"command": b"cat"}, TypeError, "command must be a string"),
         ({"command": "a\0b"}, ValueError, "command must not contain a NUL"),
@@ -75,15 +75,12 @@ def test_what_a_process_cannot_be_given_is_not_repeated(given: Any) -> None:
         ({"cwd": 3}, TypeError, "cwd must be a string"),
         ({"cwd": "a\0"}, ValueError, "cwd must not contain a NUL"),
         ({"stderr": 3}, TypeError, "stderr must be"),
-    ],
-)
-def test_what_no_process_can_be_given_is_refused(
-    given: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    """The message names the field, long before anything is started."""
-    parameters: dict[str, Any] = {"command": "cat"} | given
-    with pytest.raises(error, match=words):
-        StdioServerParameters(**parameters)
+    ]
+    for given, error, words in rows:
+        with subtests.test(given=given, error=error, words=words):
+            parameters: dict[str, Any] = {"command": "cat"} | given
+            with pytest.raises(error, match=words):
+                StdioServerParameters(**parameters)
 
 
 def test_own_variables_win(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,27 +218,31 @@ FAILURES: Final[list[tuple[Handler, int | None, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("failing", "code", "match"), FAILURES)
 async def test_a_request_that_fails_fails_alone(
-    failing: Handler, code: int | None, match: str, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
 ) -> None:
     """One reset POST must not end a client; its siblings go on, and so does the next one."""
 
-    async def handler(call: HttpCall) -> None:
-        if call.rpc == "x/fail":
-            await failing(call)
-        else:
-            await trio.sleep(5)
-            await echo(call)
+    async def check(failing: Handler, code: int | None, match: str) -> None:
+        async def handler(call: HttpCall) -> None:
+            if call.rpc == "x/fail":
+                await failing(call)
+            else:
+                await trio.sleep(5)
+                await echo(call)
 
-    async with client_of(handler) as (client, _):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(client.request, "x/sibling")
-            expected = RemoteProtocolError if code is None else RequestError
-            with trio.fail_after(1), pytest.raises(expected, match=match) as caught:
-                await client.request("x/fail")
-            assert getattr(caught.value, "code", None) == code
-        await client.request("x/next")
+        async with client_of(handler) as (client, _):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.request, "x/sibling")
+                expected = RemoteProtocolError if code is None else RequestError
+                with trio.fail_after(1), pytest.raises(expected, match=match) as caught:
+                    await client.request("x/fail")
+                assert getattr(caught.value, "code", None) == code
+            await client.request("x/next")
+
+    for failing, code, match in FAILURES:
+        with subtests.test(failing=failing, code=code, match=match):
+            await check(failing, code, match)
 
 
 @pytest.mark.parametrize("ending", ["cut", "ended", "silent", "nonsense", "not json", "large"])

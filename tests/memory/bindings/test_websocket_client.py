@@ -75,9 +75,9 @@ def test_urls_that_cannot_be_used(url: Any) -> None:
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("headers", "error"),
-    [
+def test_headers_that_cannot_be_sent(subtests: pytest.Subtests) -> None:
+    """As over HTTP; the message does not repeat the value."""
+    rows: list[tuple[Any, type[Exception]]] = [
         ({"Sec-WebSocket-Key": "secret"}, ValueError),
         ({"connection": "secret"}, ValueError),
         ({"Upgrade": "secret"}, ValueError),
@@ -87,13 +87,12 @@ def test_urls_that_cannot_be_used(url: Any) -> None:
         ({"a b": "secret"}, ValueError),
         ({"X": 7}, TypeError),
         ("X: secret", TypeError),
-    ],
-)
-def test_headers_that_cannot_be_sent(headers: Any, error: type[Exception]) -> None:
-    """As over HTTP; the message does not repeat the value."""
-    with pytest.raises(error) as refused:
-        WebSocketServerParameters("ws://x/", headers=headers)
-    assert "secret" not in str(refused.value) or headers == "X: secret"
+    ]
+    for headers, error in rows:
+        with subtests.test(headers=headers, error=error):
+            with pytest.raises(error) as refused:
+                WebSocketServerParameters("ws://x/", headers=headers)
+            assert "secret" not in str(refused.value) or headers == "X: secret"
 
 
 def test_secrets_are_not_shown() -> None:

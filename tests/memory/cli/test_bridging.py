@@ -6,9 +6,9 @@ import pytest
 from commands import Run
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_what_cannot_be_bridged_is_said(subtests: pytest.Subtests, run: Run) -> None:
+    """With the status for a command line that is not as it must be."""
+    rows: list[list[str]] = [
         ["carrier-pigeon", "https://example.com/mcp"],
         ["http://127.0.0.1/mcp", "https://example.com/mcp"],
         ["https://127.0.0.1:0/mcp", "https://example.com/mcp"],
@@ -17,13 +17,12 @@ from commands import Run
         ["stdio", "nothing.py"],
         ["stdio", "ftp://example.com"],
         ["stdio"],
-    ],
-)
-def test_what_cannot_be_bridged_is_said(run: Run, words: list[str]) -> None:
-    """With the status for a command line that is not as it must be."""
-    done = run("bridge", *words)
-    assert (done.status, done.out) == (2, "")
-    assert done.err
+    ]
+    for words in rows:
+        with subtests.test(words=words):
+            done = run("bridge", *words)
+            assert (done.status, done.out) == (2, "")
+            assert done.err
 
 
 def test_the_help_says_which_is_which(run: Run) -> None:

@@ -13,9 +13,9 @@ def test_a_url_that_is_none_is_a_mistake(run: Run) -> None:
     assert "gopher" in done.err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_a_command_line_that_makes_no_sense_is_explained(subtests: pytest.Subtests, run: Run) -> None:
+    """As argparse does it, with its exit status."""
+    rows: list[tuple[tuple[str, ...], str]] = [
         ((), ""),
         (("cal",), "there is no command 'cal'; did you mean 'call'?"),
         (("xyz",), "there is no command 'xyz'"),
@@ -33,19 +33,18 @@ def test_a_url_that_is_none_is_a_mistake(run: Run) -> None:
         (("install", "x.py", "--to", "cursor", "--name", "a\x1b[2J"), "must be one or more printable characters"),
         (("listen", "x", "--count", "many"), "must be 1 or more, not 'many'"),
         (("listen", "x", "--count", "0"), "must be 1 or more, not '0'"),
-    ],
-)
-def test_a_command_line_that_makes_no_sense_is_explained(run: Run, words: tuple[str, ...], message: str) -> None:
-    """As argparse does it, with its exit status."""
-    done = run(*words)
-    assert done.status == 2
-    assert message in done.err
-    if words:
-        assert done.err.startswith("trio-mcp: ")
-        assert done.err.endswith(" --help\n")
-        assert done.err.count("\n") == 1
-    else:
-        assert done.out.startswith("usage: trio-mcp")
+    ]
+    for words, message in rows:
+        with subtests.test(words=words, message=message):
+            done = run(*words)
+            assert done.status == 2
+            assert message in done.err
+            if words:
+                assert done.err.startswith("trio-mcp: ")
+                assert done.err.endswith(" --help\n")
+                assert done.err.count("\n") == 1
+            else:
+                assert done.out.startswith("usage: trio-mcp")
 
 
 def test_help_and_version(run: Run) -> None:

@@ -117,9 +117,9 @@ def test_a_file_without_a_server_is_not_installed(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("entry", "shown"),
-    [
+def test_secrets_are_not_shown(subtests: pytest.Subtests) -> None:
+    """Neither values of variables and headers, nor what follows a word such as ``--token``."""
+    rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"command": "x", "env": {"A": "hush"}}, {"command": "x", "env": {"A": "…"}}),
         (
             {"url": "https://u:hush@h/p?key=hush", "headers": {"X": "hush"}},
@@ -132,15 +132,14 @@ def test_a_file_without_a_server_is_not_installed(run: Run) -> None:
         ({"args": ["sk-hushhushhushhush"]}, {"args": ["…"]}),
         ({"args": ["https://h/?a=1&token=hush"]}, {"args": ["https://h/?…"]}),
         ({"apiKey": "hush", "disabled": True}, {"apiKey": "…", "disabled": True}),
-    ],
-)
-def test_secrets_are_not_shown(entry: dict[str, Any], shown: dict[str, Any]) -> None:
-    """Neither values of variables and headers, nor what follows a word such as ``--token``."""
-    found = without_secrets(entry)
-    assert "hush" not in json.dumps(found)
-    assert {name: value for name, value in found.items() if name != "url"} == {
-        name: value for name, value in shown.items() if name != "url"
-    }
+    ]
+    for entry, shown in rows:
+        with subtests.test(entry=entry, shown=shown):
+            found = without_secrets(entry)
+            assert "hush" not in json.dumps(found)
+            assert {name: value for name, value in found.items() if name != "url"} == {
+                name: value for name, value in shown.items() if name != "url"
+            }
 
 
 def test_config_lists_what_is_configured_where(run: Run) -> None:

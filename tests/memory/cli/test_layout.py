@@ -106,9 +106,9 @@ def test_what_people_copy_is_not_folded() -> None:
     assert list(columns([("a", command)], 40, folded=False)) == [f"  a  {command}"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "name"),
-    [
+def test_types_are_a_few_words(subtests: pytest.Subtests) -> None:
+    """As one would say them."""
+    rows: list[tuple[object, str]] = [
         ({"type": "string"}, "string"),
         ({"type": ["string", "null"]}, "string | null"),
         ({"type": "array", "items": {"type": "integer"}}, "array of integer"),
@@ -119,11 +119,10 @@ def test_what_people_copy_is_not_folded() -> None:
         ({"$ref": "#/$defs/A~1b"}, "boolean"),
         ({"$ref": "#"}, "any"),
         (True, "any"),
-    ],
-)
-def test_types_are_a_few_words(schema: object, name: str) -> None:
-    """As one would say them."""
-    assert type_name(schema, {"$defs": {"A/b": {"type": "boolean"}}}) == name
+    ]
+    for schema, name in rows:
+        with subtests.test(schema=schema, name=name):
+            assert type_name(schema, {"$defs": {"A/b": {"type": "boolean"}}}) == name
 
 
 def test_a_schema_within_itself_has_a_name() -> None:

@@ -31,9 +31,9 @@ def test_a_path_that_is_taken_is_one_line(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
+def test_which_server_is_meant_must_be_clear(subtests: pytest.Subtests, run: Run) -> None:
+    """Else it is said what there is."""
+    rows: list[tuple[str, str]] = [
         ("nowhere.py", "there is no file nowhere.py"),
         ("nowhere.py:x", "there is no file nowhere.py"),
         ("two.py", "two.py has several servers; its servers are one, two, alias; name one: two.py:one"),
@@ -41,20 +41,19 @@ def test_a_path_that_is_taken_is_one_line(run: Run) -> None:
         ("two.py:number", "number in two.py is an int, not a Server"),
         ("none.py", "none.py has no server: no variable of the module is a trio_mcp.Server"),
         ("text.txt", "text.txt is not a Python file"),
-    ],
-)
-def test_which_server_is_meant_must_be_clear(run: Run, spec: str, message: str) -> None:
-    """Else it is said what there is."""
-    Path("two.py").write_text(TWO)
-    Path("none.py").write_text("a = 1")
-    Path("text.txt").write_text("a")
-    done = run("run", spec)
-    assert (done.status, done.out, done.err) == (2, "", f"trio-mcp: {message}\n")
+    ]
+    for spec, message in rows:
+        with subtests.test(spec=spec, message=message):
+            Path("two.py").write_text(TWO)
+            Path("none.py").write_text("a = 1")
+            Path("text.txt").write_text("a")
+            done = run("run", spec)
+            assert (done.status, done.out, done.err) == (2, "", f"trio-mcp: {message}\n")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_what_cannot_be_served_is_explained(subtests: pytest.Subtests, run: Run) -> None:
+    """Nothing has begun."""
+    rows: list[tuple[tuple[str, ...], str]] = [
         (("--transport", "pigeon"), "invalid choice: 'pigeon'"),
         (("--transport", "streamable-http", "--path", "no-slash"), "must be a path that begins with a slash"),
         (("--port", "80"), "--port does not go with --transport stdio"),
@@ -63,12 +62,11 @@ def test_which_server_is_meant_must_be_clear(run: Run, spec: str, message: str) 
         (("--transport", "unix"), "--transport unix needs the --path of the socket"),
         (("--transport", "tcp", "--host", "a" * 64), "is no name of a host: "),
         (("--reload",), "--reload needs a --transport over which clients come again"),
-    ],
-)
-def test_what_cannot_be_served_is_explained(run: Run, words: tuple[str, ...], message: str) -> None:
-    """Nothing has begun."""
-    done = run("run", SHOP, *words)
-    assert (done.status, message in done.err) == (2, True)
+    ]
+    for words, message in rows:
+        with subtests.test(words=words, message=message):
+            done = run("run", SHOP, *words)
+            assert (done.status, message in done.err) == (2, True)
 
 
 def test_reloading_needs_watchfiles(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,9 +33,9 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("pairs", "expected"),
-    [
+def test_a_value_is_what_the_schema_says(subtests: pytest.Subtests) -> None:
+    """A string stays as it was typed; everything else is JSON."""
+    rows: list[tuple[list[str], dict[str, object]]] = [
         (["text=5"], {"text": "5"}),
         (['text="5"'], {"text": '"5"'}),
         (["text="], {"text": ""}),
@@ -72,18 +72,17 @@ SCHEMA: dict[str, Any] = {
         (["open.a=1", "open.b=2"], {"open": {"a": 1, "b": 2}}),
         (["unknown=1"], {"unknown": 1}),
         (["un.known=x"], {"un.known": "x"}),
-    ],
-)
-def test_a_value_is_what_the_schema_says(pairs: list[str], expected: dict[str, object]) -> None:
-    """A string stays as it was typed; everything else is JSON."""
-    found = read_arguments(pairs, SCHEMA)
-    assert found == expected
-    assert [type(value) for value in found.values()] == [type(value) for value in expected.values()]
+    ]
+    for pairs, expected in rows:
+        with subtests.test(pairs=pairs, expected=expected):
+            found = read_arguments(pairs, SCHEMA)
+            assert found == expected
+            assert [type(value) for value in found.values()] == [type(value) for value in expected.values()]
 
 
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
+def test_what_cannot_be_read_is_the_users_mistake(subtests: pytest.Subtests) -> None:
+    """It says which argument, and what was expected; nothing is sent."""
+    rows: list[tuple[list[str], str]] = [
         (["text"], "'text' must be key=value"),
         (["=5"], "'=5' must be key=value"),
         (["whole=five"], "whole: expected integer, not 'five'"),
@@ -103,13 +102,12 @@ def test_a_value_is_what_the_schema_says(pairs: list[str], expected: dict[str, o
         (["point.x=2", "point={}"], "point is given as a whole and in parts"),
         (["count=one"], "count: expected 1 | 2, not 'one'"),
         (["whole=" + "[" * 100_000], f"whole: expected integer, not {'[' * 100_000!r}"),
-    ],
-)
-def test_what_cannot_be_read_is_the_users_mistake(pairs: list[str], message: str) -> None:
-    """It says which argument, and what was expected; nothing is sent."""
-    with pytest.raises(Failure) as raised:
-        read_arguments(pairs, SCHEMA)
-    assert (raised.value.status, raised.value.message) == (Exit.USAGE, message)
+    ]
+    for pairs, message in rows:
+        with subtests.test(pairs=pairs, message=message):
+            with pytest.raises(Failure) as raised:
+                read_arguments(pairs, SCHEMA)
+            assert (raised.value.status, raised.value.message) == (Exit.USAGE, message)
 
 
 def test_a_parameter_that_the_tool_forbids_is_not_sent() -> None:
@@ -124,9 +122,9 @@ def test_a_parameter_that_the_tool_forbids_is_not_sent() -> None:
 RECURSIVE: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}]}
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_no_schema_of_a_server_does_harm(subtests: pytest.Subtests) -> None:
+    """What makes no sense says nothing about the value."""
+    schemas: list[dict[str, Any]] = [
         {"properties": {"a": {"$ref": "#/properties/a"}}},
         {"properties": {"a": {"$ref": "#/nowhere"}}},
         {"properties": {"a": {"$ref": "https://elsewhere.example/"}}},
@@ -136,12 +134,13 @@ RECURSIVE: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/
         {"properties": {"a": {"type": 5}}},
         {"properties": []},
         {"properties": {"a": {"anyOf": {"type": "integer"}}}},
-    ],
-)
-def test_no_schema_of_a_server_does_harm(schema: dict[str, Any]) -> None:
-    """What makes no sense says nothing about the value."""
-    assert read_arguments(["a=5"], schema) == {"a": 5}
-    assert read_arguments(["a=five", "a.b=6"], schema)["a"] == "five" if schema["properties"] == [] else True
+    ]
+    for schema in schemas:
+        with subtests.test(schema=schema):
+            assert read_arguments(["a=5"], schema) == {"a": 5}
+            assert (
+                read_arguments(["a=five", "a.b=6"], schema)["a"] == "five" if schema["properties"] == [] else True
+            )
 
 
 def test_an_array_of_itself_is_not_read_for_ever() -> None:

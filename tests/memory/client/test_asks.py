@@ -437,47 +437,51 @@ async def test_a_decision_that_never_comes_is_a_refusal(
 
 
 @BOTH
-@pytest.mark.parametrize("in_nursery", [False, True])
-@pytest.mark.parametrize("when", ["before", "meanwhile", "after"])
 async def test_a_cancelled_ask_ends_its_callbacks(
+    subtests: pytest.Subtests,
     revision: Revision,
-    when: str,
-    in_nursery: bool,
     autojump_clock: trio.testing.MockClock,
     audited: pytest.LogCaptureFixture,
 ) -> None:
     """The caller gives its request up, and nobody is asked any more; a nursery raises that in a group."""
     del autojump_clock
-    ended: list[str] = []
 
-    async def wait(now: str) -> bool:
-        if now == when:
-            try:
-                if in_nursery:
-                    async with trio.open_nursery() as nursery:
-                        nursery.start_soon(trio.sleep_forever)
-                await trio.sleep_forever()
-            finally:
-                ended.append(now)
-        return True
+    async def check(in_nursery: bool, when: str) -> None:
+        ended: list[str] = []
 
-    async def model(_: CreateMessageRequestParams) -> str:
-        await wait("meanwhile")
-        return "4"
+        async def wait(now: str) -> bool:
+            if now == when:
+                try:
+                    if in_nursery:
+                        async with trio.open_nursery() as nursery:
+                            nursery.start_soon(trio.sleep_forever)
+                    await trio.sleep_forever()
+                finally:
+                    ended.append(now)
+            return True
 
-    async def after(ask: Ask, answer: AskAnswer) -> bool:
-        del ask, answer
-        return await wait("after")
+        async def model(_: CreateMessageRequestParams) -> str:
+            await wait("meanwhile")
+            return "4"
 
-    policy = AskPolicy(review_ask=lambda _: wait("before"), review_answer=after)
-    async with open_client(asking_server(), on_sample=model, policy=policy, revision=revision) as client:
-        with trio.move_on_after(5) as scope:
-            await client.call_tool("sample")
-        assert scope.cancelled_caught
-        await trio.testing.wait_all_tasks_blocked()
-        assert ended == [when]
-        assert await said(client, "roots") != ""
-    assert [outcome[2:] for outcome in outcomes(audited)][-1] == ("cancelled", None)
+        async def after(ask: Ask, answer: AskAnswer) -> bool:
+            del ask, answer
+            return await wait("after")
+
+        policy = AskPolicy(review_ask=lambda _: wait("before"), review_answer=after)
+        async with open_client(asking_server(), on_sample=model, policy=policy, revision=revision) as client:
+            with trio.move_on_after(5) as scope:
+                await client.call_tool("sample")
+            assert scope.cancelled_caught
+            await trio.testing.wait_all_tasks_blocked()
+            assert ended == [when]
+            assert await said(client, "roots") != ""
+        assert [outcome[2:] for outcome in outcomes(audited)][-1] == ("cancelled", None)
+
+    for in_nursery in (False, True):
+        for when in ("before", "meanwhile", "after"):
+            with subtests.test(in_nursery=in_nursery, when=when):
+                await check(in_nursery, when)
 
 
 async def test_a_server_takes_its_question_back(
@@ -617,9 +621,9 @@ async def test_a_policy_for_no_server_of_the_group_is_refused() -> None:
 # What a policy is made of.
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "text"),
-    [
+def test_a_policy_says_what_is_wrong_with_it(subtests: pytest.Subtests) -> None:
+    """Before anything is opened."""
+    rows: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"allow": "sampling"}, TypeError, "allow must be several of sampling, form, url, roots"),
         ({"allow": ["forms"]}, ValueError, "allow: 'forms' is none of sampling, form, url, roots"),
         ({"rate": "often"}, ValueError, "rate must be a rate such as '10/minute'.* not 'often'"),
@@ -630,12 +634,10 @@ async def test_a_policy_for_no_server_of_the_group_is_refused() -> None:
         ({"max_tokens": 1.5}, TypeError, "max_tokens must be a whole number, not 1.5"),
         ({"ask_timeout": 0}, ValueError, "ask_timeout must be more than 0, not 0"),
         ({"review_ask": True}, TypeError, "review_ask must be an async function, not True"),
-    ],
-)
-def test_a_policy_says_what_is_wrong_with_it(given: dict[str, Any], error: type[Exception], text: str) -> None:
-    """Before anything is opened."""
-    with pytest.raises(error, match=text):
-        AskPolicy(**given)
+    ]
+    for given, error, text in rows:
+        with subtests.test(given=given, error=error, text=text), pytest.raises(error, match=text):
+            AskPolicy(**given)
 
 
 async def test_only_a_policy_is_one() -> None:

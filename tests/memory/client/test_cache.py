@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import LEGACY_ENDS
 from http_mcp import MODERN_DISCOVERY, HttpCall, McpScript, result
 from inside_client import identity_of
-from scripted import LEGACY, NO_ANSWER, ScriptedServer, note, open_scripted, settle
+from scripted import NO_ANSWER, ScriptedServer, note, open_scripted, settle
 from wires import answer, refusal
 
 from trio_mcp import (
@@ -92,18 +93,21 @@ async def test_a_result_that_is_not_said_to_be_fresh_is_stale(
         assert len(server.requests("tools/list")) == 2
 
 
-@pytest.mark.parametrize("ttl", [1.5, -1.5, "5000", "", True, [], {}])
-@pytest.mark.parametrize("scope", ["private", "", "shared", 5, None])
 async def test_odd_hints_about_keeping_cost_nothing_but_themselves(
-    ttl: object, scope: object, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
 ) -> None:
     """What was asked for is there, and is not kept."""
-    server = ScriptedServer(script=Lists(ttlMs=ttl, cacheScope=scope))
-    async with open_scripted(server) as client:
-        assert await names(client) == ["t1"]
-        assert await names(client) == ["t1"]
-        assert len(server.requests("tools/list")) == 2
-        assert (await read(client, "a:b")).text == "t"
+    ttls: list[object] = [1.5, -1.5, "5000", "", True, [], {}]
+    scopes: list[object] = ["private", "", "shared", 5, None]
+    for ttl in ttls:
+        for scope in scopes:
+            with subtests.test(ttl=ttl, scope=scope):
+                server = ScriptedServer(script=Lists(ttlMs=ttl, cacheScope=scope))
+                async with open_scripted(server) as client:
+                    assert await names(client) == ["t1"]
+                    assert await names(client) == ["t1"]
+                    assert len(server.requests("tools/list")) == 2
+                    assert (await read(client, "a:b")).text == "t"
 
 
 @pytest.mark.parametrize("scope", ["", "shared", 5, None])
@@ -120,7 +124,7 @@ async def test_a_result_without_a_known_scope_is_private(
             assert len(server.requests("tools/list")) == 1
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_the_legacy_era_has_no_such_hints(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(revision, Lists(ttlMs=5000, cacheScope="private"))
     async with open_scripted(server) as client:

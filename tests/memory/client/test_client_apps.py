@@ -123,9 +123,8 @@ def blob(data: bytes | str) -> dict[str, Any]:
     return {"uri": "ui://clock", "blob": encoded, "mimeType": TYPE}
 
 
-@pytest.mark.parametrize(
-    ("contents", "problem"),
-    [
+async def test_what_is_no_page_is_not_shown(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[list[Any], str]] = [
         ([], "0 contents"),
         ([text(), text()], "2 contents"),
         ([text(kind="text/html")], "type 'text/html'"),
@@ -139,12 +138,12 @@ def blob(data: bytes | str) -> dict[str, Any]:
         ([blob(b"\xff\xfe")], "no text in base64"),
         ([text(ui="x")], "no object"),
         ([text(ui={"csp": {"connectDomains": ["*"]}})], "csp that cannot be used"),
-    ],
-)
-async def test_what_is_no_page_is_not_shown(contents: list[Any], problem: str) -> None:
-    async with server_with(*contents) as client:
-        with pytest.raises(RemoteProtocolError, match=problem):
-            await client.read_app("ui://clock", max_bytes=1_000)
+    ]
+    for contents, problem in rows:
+        with subtests.test(contents=contents, problem=problem):
+            async with server_with(*contents) as client:
+                with pytest.raises(RemoteProtocolError, match=problem):
+                    await client.read_app("ui://clock", max_bytes=1_000)
 
 
 async def test_a_page_may_come_in_base64() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS, LEGACY_ENDS
 from inside_peer import compose
-from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
+from scripted_server import LEGACY, MODERN, ScriptedServer
 from tape import Tape
 from wires import answer
 
@@ -26,7 +27,6 @@ from trio_mcp import (
     open_client,
 )
 
-REVISIONS = pytest.mark.parametrize("revision", ALL)
 SAMPLING: dict[str, Any] = {"messages": [], "maxTokens": 1}
 
 
@@ -38,7 +38,7 @@ def recorder(into: list[tuple[str, str, bool]]) -> Middleware:
     return record
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_everything_passes_the_handshake_included(revision: Revision) -> None:
     seen: list[tuple[str, str, bool]] = []
     server = ScriptedServer(revision)
@@ -73,7 +73,7 @@ async def test_everything_passes_the_handshake_included(revision: Revision) -> N
         ]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_what_is_sent_and_received_can_be_changed(revision: Revision) -> None:
     async def change(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
         if message.method != "x/y":
@@ -173,7 +173,7 @@ async def test_a_request_can_be_tried_again() -> None:
     assert len(set(tries)) == 2
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_question_of_the_server_can_be_answered_or_refused(revision: Revision) -> None:
     async def guard(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
         if message.direction == "received" and message.method == "x/forbidden":

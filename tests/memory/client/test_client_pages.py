@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 import trio.testing
-from scripted_server import ALL, MODERN, ScriptedServer
+from eras import ENDS
+from scripted_server import MODERN, ScriptedServer
 
 from trio_mcp import Client, Limits, Pages, RemoteProtocolError, Revision, open_client
 from trio_mcp.types import ListToolsResult, Tool
-
-REVISIONS = pytest.mark.parametrize("revision", ALL)
 
 ITEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "tools/list": ("tools", {"inputSchema": {"type": "object"}}),
@@ -50,14 +49,15 @@ def paged_server(revision: Revision, *pages: list[str], cursors: list[str] | Non
     return server
 
 
-@REVISIONS
-@pytest.mark.parametrize("method", list(ITEMS))
-async def test_a_list_is_read_as_one(revision: Revision, method: str) -> None:
+@pytest.mark.parametrize("revision", ENDS)
+async def test_a_list_is_read_as_one(subtests: pytest.Subtests, revision: Revision) -> None:
     """Every revision, server/utilities/pagination: all four lists are paginated, pages may be empty."""
-    server = paged_server(revision, ["a", "b"], [], ["c"])
-    async with open_client(server, revision=revision) as client:
-        assert [item.name async for item in lists_of(client)[method]] == ["a", "b", "c"]
-    assert [m.get("params", {}).get("cursor") for m in server.requests(method)] == [None, "1", "2"]
+    for method in ITEMS:
+        with subtests.test(method=method):
+            server = paged_server(revision, ["a", "b"], [], ["c"])
+            async with open_client(server, revision=revision) as client:
+                assert [item.name async for item in lists_of(client)[method]] == ["a", "b", "c"]
+            assert [m.get("params", {}).get("cursor") for m in server.requests(method)] == [None, "1", "2"]
 
 
 @pytest.mark.spec("server/utilities/pagination", "Implementation Guidelines", revisions="2026-07-28")
@@ -123,7 +123,7 @@ async def test_every_step_of_a_list_is_a_checkpoint() -> None:
             await anext(tools)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_one_bad_item_does_not_hide_the_others(
     revision: Revision, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,7 +10,8 @@ import attrs
 import pytest
 import trio
 import trio.testing
-from scripted_server import LEGACY, MODERN, ScriptedServer, never_asked
+from eras import LEGACY_ENDS
+from scripted_server import MODERN, ScriptedServer, never_asked
 from tape import Tape
 from wires import answer, refusal
 
@@ -150,7 +151,7 @@ async def test_a_task_is_no_answer_to_another_request() -> None:
             await client.get_prompt("x")
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_older_servers_are_told_nothing(revision: Revision) -> None:
     server = ScriptedServer(revision, {"tools/call": RESULT})
     async with open_client(server, revision=revision, tasks="always") as client:
@@ -217,9 +218,10 @@ async def test_a_task_that_is_gone_is_not_cancelled(autojump_clock: trio.testing
     assert server.requests("tasks/cancel") == []
 
 
-@pytest.mark.parametrize(
-    ("look", "problem"),
-    [
+async def test_what_cannot_be_read_is_an_error(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
+) -> None:
+    rows: list[tuple[Any, str]] = [
         (seen("done"), "tasks/get: status: 'done' is none of"),
         ({**seen(), "status": ["working"]}, r"tasks/get: status: \['working'\] is none of"),
         ({**seen(), "taskId": "other"}, "the answer is about another task"),
@@ -231,13 +233,10 @@ async def test_a_task_that_is_gone_is_not_cancelled(autojump_clock: trio.testing
         (seen("completed", result={**RESULT, "resultType": "task"}), "of an unknown type: 'task'"),
         (seen(pollIntervalMs="1"), "pollIntervalMs: expected a number of milliseconds"),
         ({"resultType": "complete", "status": "working"}, "taskId: expected a string"),
-    ],
-)
-async def test_what_cannot_be_read_is_an_error(
-    look: Any, problem: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    with pytest.raises(RemoteProtocolError, match=problem):
-        await call(Scripted(look))
+    ]
+    for look, problem in rows:
+        with subtests.test(look=look, problem=problem), pytest.raises(RemoteProtocolError, match=problem):
+            await call(Scripted(look))
 
 
 @pytest.mark.parametrize(

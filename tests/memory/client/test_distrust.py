@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS, LEGACY_ENDS
 from inside_client import (
     Callbacks,
     ClientCaches,
@@ -40,14 +41,12 @@ from trio_mcp import (
 )
 from trio_mcp.types import ClientCapabilities, Implementation
 
-REVISIONS = pytest.mark.parametrize("revision", ALL)
-
 
 @pytest.mark.spec("basic/utilities/cancellation", "Behavior Requirements")
 @pytest.mark.spec("basic/utilities/cancellation", "Timing Considerations")
 @pytest.mark.spec("basic/patterns/cancellation", "Behavior Requirements")
 @pytest.mark.spec("basic/patterns/cancellation", "Timing Considerations")
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_late_repeated_and_foreign_answers_reach_no_call(
     revision: Revision, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -80,7 +79,7 @@ async def test_late_repeated_and_foreign_answers_reach_no_call(
     assert "ignored an answer that no call waits for" in caplog.text
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_refusal_of_the_log_level_does_not_stick(revision: Revision) -> None:
     """A server without logging refuses; the next connection must not be refused because of that."""
     server = ScriptedServer(revision)
@@ -210,19 +209,25 @@ async def test_an_odd_meta_in_a_discovery_does_not_cost_the_connection(odd: obje
         assert client.server_info is None
 
 
-@REVISIONS
-@pytest.mark.parametrize("odd", [True, [], False, None])
-async def test_odd_capabilities_of_a_server_do_not_cost_the_connection(revision: Revision, odd: object) -> None:
+@pytest.mark.parametrize("revision", ENDS)
+async def test_odd_capabilities_of_a_server_do_not_cost_the_connection(
+    subtests: pytest.Subtests, revision: Revision
+) -> None:
     """PHP writes ``[]`` for an object without members, and some servers have only a yes or a no to say."""
-    server = ScriptedServer(
-        revision, capabilities={"tools": odd, "logging": odd, "resources": {"subscribe": odd}}
-    )
-    async with open_client(server, revision=revision) as client:
-        capabilities = client.server_capabilities
-        assert capabilities is not None
-        assert (capabilities.tools is not None) is (capabilities.logging is not None) is (odd in (True, []))
-        assert capabilities.resources is not None
-        assert capabilities.resources.subscribe is (odd if isinstance(odd, bool) else None)
+    rows: list[object] = [True, [], False, None]
+    for odd in rows:
+        with subtests.test(odd=odd):
+            server = ScriptedServer(
+                revision, capabilities={"tools": odd, "logging": odd, "resources": {"subscribe": odd}}
+            )
+            async with open_client(server, revision=revision) as client:
+                capabilities = client.server_capabilities
+                assert capabilities is not None
+                assert (
+                    (capabilities.tools is not None) is (capabilities.logging is not None) is (odd in (True, []))
+                )
+                assert capabilities.resources is not None
+                assert capabilities.resources.subscribe is (odd if isinstance(odd, bool) else None)
 
 
 UNUSABLE: dict[str, Callable[[int], object]] = {
@@ -242,23 +247,28 @@ UNUSABLE: dict[str, Callable[[int], object]] = {
 }
 
 
-@pytest.mark.parametrize("unusable", UNUSABLE)
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_line_that_visibly_answers_a_call_ends_it_whatever_is_wrong_with_it(
-    revision: Revision, unusable: str, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, revision: Revision, autojump_clock: trio.testing.MockClock
 ) -> None:
     """There will be no other answer. It costs that call and no sibling."""
-    server = ScriptedServer(revision, {"x/silent": lambda _: None})
-    server.script["x/odd"] = lambda message: server.say(UNUSABLE[unusable](message["id"]))
-    server.script["x/echo"] = lambda _: server.complete()
-    async with open_client(server, revision=revision) as client, trio.open_nursery() as nursery:
-        nursery.start_soon(client.request, "x/silent")
-        await trio.testing.wait_all_tasks_blocked()
-        with trio.fail_after(10), pytest.raises(RemoteProtocolError, match="x/odd"):
-            await client.request("x/odd")
-        await client.request("x/echo")
-        assert not server.notifications("notifications/cancelled")
-        nursery.cancel_scope.cancel()
+
+    async def check(unusable: str) -> None:
+        server = ScriptedServer(revision, {"x/silent": lambda _: None})
+        server.script["x/odd"] = lambda message: server.say(UNUSABLE[unusable](message["id"]))
+        server.script["x/echo"] = lambda _: server.complete()
+        async with open_client(server, revision=revision) as client, trio.open_nursery() as nursery:
+            nursery.start_soon(client.request, "x/silent")
+            await trio.testing.wait_all_tasks_blocked()
+            with trio.fail_after(10), pytest.raises(RemoteProtocolError, match="x/odd"):
+                await client.request("x/odd")
+            await client.request("x/echo")
+            assert not server.notifications("notifications/cancelled")
+            nursery.cancel_scope.cancel()
+
+    for unusable in UNUSABLE:
+        with subtests.test(unusable=unusable):
+            await check(unusable)
 
 
 def unreadable(ids: list[int]) -> bytes:
@@ -287,7 +297,7 @@ async def test_a_batch_of_answers_that_cannot_be_read_ends_all_that_was_asked_in
             await client.request_many([("x/odd", None)] * 3, batch=True)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_an_error_without_an_id_ends_the_one_call_that_can_be_meant(
     revision: Revision, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -313,7 +323,7 @@ async def test_an_error_without_an_id_ends_the_one_call_that_can_be_meant(
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize(
     "odd",
     [{"jsonrpc": "1.5"}, {"method": 5}, {"params": []}],

@@ -7,7 +7,8 @@ import logging
 import pytest
 import trio
 import trio.testing
-from scripted_server import ALL, ScriptedServer
+from eras import ENDS
+from scripted_server import ScriptedServer
 from shared.client_forged_logs_of_servers import NASTY, check_log, check_text
 from wires import answer, refusal
 
@@ -21,7 +22,7 @@ from trio_mcp import (
 )
 
 
-@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize("revision", ENDS)
 async def test_what_a_server_says_forges_nothing(
     revision: Revision, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -50,11 +50,12 @@ FITTING: list[tuple[dict[str, Any], object, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "sent"), FITTING)
-def test_what_fits_is_sent(field: dict[str, Any], value: object, sent: object) -> None:
-    filled = fill(field, {"f": value}, required=True)
-    assert filled == {"f": sent}
-    assert type(filled["f"]) is type(sent)
+def test_what_fits_is_sent(subtests: pytest.Subtests) -> None:
+    for field, value, sent in FITTING:
+        with subtests.test(field=field, value=value, sent=sent):
+            filled = fill(field, {"f": value}, required=True)
+            assert filled == {"f": sent}
+            assert type(filled["f"]) is type(sent)
 
 
 UNFITTING: list[tuple[dict[str, Any], object, str]] = [
@@ -88,12 +89,13 @@ UNFITTING: list[tuple[dict[str, Any], object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "reason"), UNFITTING)
-def test_what_does_not_fit_is_reported_by_field_and_rule(
-    field: dict[str, Any], value: object, reason: str
-) -> None:
-    with pytest.raises(LocalProtocolError, match=f"f: .*{reason}"):
-        fill(field, {"f": value})
+def test_what_does_not_fit_is_reported_by_field_and_rule(subtests: pytest.Subtests) -> None:
+    for field, value, reason in UNFITTING:
+        with (
+            subtests.test(field=field, value=value, reason=reason),
+            pytest.raises(LocalProtocolError, match=f"f: .*{reason}"),
+        ):
+            fill(field, {"f": value})
 
 
 @pytest.mark.parametrize(
@@ -106,9 +108,9 @@ def test_the_values_of_a_form_are_not_reported(field: dict[str, Any]) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("field", "default"),
-    [
+def test_a_field_left_empty_has_its_default(subtests: pytest.Subtests) -> None:
+    """2025-11-25, client/elicitation, "Requested Schema": all kinds of fields have defaults."""
+    rows: list[tuple[dict[str, Any], object]] = [
         (TEXT, "x"),
         ({"type": "number"}, 1.5),
         ({"type": "integer"}, 0),
@@ -118,15 +120,16 @@ def test_the_values_of_a_form_are_not_reported(field: dict[str, Any]) -> None:
         (TITLED_ENUM, "g"),
         (MANY, ("r",)),
         (TITLED_MANY, ("g",)),
-    ],
-)
-@pytest.mark.parametrize("content", [{}, {"f": None}], ids=["missing", "None"])
-def test_a_field_left_empty_has_its_default(
-    field: dict[str, Any], default: object, content: dict[str, object]
-) -> None:
-    """2025-11-25, client/elicitation, "Requested Schema": all kinds of fields have defaults."""
-    wire: object = json.loads(json.dumps(default))
-    assert fill({**field, "default": wire}, content, required=True) == {"f": default}
+    ]
+    contents: list[tuple[str, dict[str, object]]] = [
+        ("missing", {}),
+        ("None", {"f": None}),
+    ]
+    for field, default in rows:
+        for name, content in contents:
+            with subtests.test(name, field=field, default=default):
+                wire: object = json.loads(json.dumps(default))
+                assert fill({**field, "default": wire}, content, required=True) == {"f": default}
 
 
 def test_a_default_that_does_not_fit_is_reported() -> None:

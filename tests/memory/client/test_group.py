@@ -223,9 +223,14 @@ async def serve_well(channel: Channel) -> None:
     await good_server.serve_channel(channel)
 
 
-@pytest.mark.parametrize(
-    ("serve", "before", "status"),
-    [
+async def test_whatever_a_server_is_it_can_be_restarted(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
+) -> None:
+    """And is opened once, however often that is said before the old client is closed."""
+    del autojump_clock
+    rows: list[
+        tuple[Callable[[Channel], Awaitable[object]] | None, Callable[[ClientGroup], Awaitable[None]], str]
+    ] = [
         (hang_up, fail, "failed"),
         (crash, fail, "failed"),
         (be_silent, connect_in_vain, "connecting"),
@@ -233,55 +238,50 @@ async def serve_well(channel: Channel) -> None:
         (serve_well, close_now, "closed"),
         (serve_well, get_ready, "ready"),
         (None, begin, "connecting"),
-    ],
-)
-@pytest.mark.parametrize("times", [1, 3])
-async def test_whatever_a_server_is_it_can_be_restarted(
-    serve: Callable[[Channel], Awaitable[object]] | None,
-    before: Callable[[ClientGroup], Awaitable[None]],
-    status: str,
-    times: int,
-    autojump_clock: trio.testing.MockClock,
+    ]
+    for serve, before, status in rows:
+        for times in (1, 3):
+            with subtests.test(serve=serve, before=before, status=status, times=times):
+                attempts = 0 if serve is None else 2 if serve is hang_up else 1  # see `Connector.survives_probe`
+                serves = [serve_well if serve is None else serve] * attempts + [serve_well]
+                living = trio.lowlevel.current_statistics().tasks_living
+                began = trio.current_time()
+                async with open_clients({"odd": Odd(*serves)}) as group:
+                    await before(group)
+                    assert statuses(group) == {"odd": status}
+                    for _ in range(times):
+                        group.restart("odd")
+                    assert statuses(group) == {"odd": "connecting"}
+                    await group.wait_ready()
+                    assert await text_of(group, "odd_hello") == "hello from here"
+                    assert (group.states["odd"].attempts, group.states["odd"].reason) == (0, None)
+                assert trio.current_time() - began == (Limits().goodbye_timeout if serve is be_silent else 0)
+                assert statuses(group) == {"odd": "closed"}
+                assert trio.lowlevel.current_statistics().tasks_living == living
+
+
+async def test_a_restart_begins_the_policy_anew(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """And is opened once, however often that is said before the old client is closed."""
-    del autojump_clock
-    attempts = 0 if serve is None else 2 if serve is hang_up else 1  # see `Connector.survives_probe`
-    serves = [serve_well if serve is None else serve] * attempts + [serve_well]
-    living = trio.lowlevel.current_statistics().tasks_living
-    began = trio.current_time()
-    async with open_clients({"odd": Odd(*serves)}) as group:
-        await before(group)
-        assert statuses(group) == {"odd": status}
-        for _ in range(times):
-            group.restart("odd")
-        assert statuses(group) == {"odd": "connecting"}
-        await group.wait_ready()
-        assert await text_of(group, "odd_hello") == "hello from here"
-        assert (group.states["odd"].attempts, group.states["odd"].reason) == (0, None)
-    assert trio.current_time() - began == (Limits().goodbye_timeout if serve is be_silent else 0)
-    assert statuses(group) == {"odd": "closed"}
-    assert trio.lowlevel.current_statistics().tasks_living == living
-
-
-@pytest.mark.parametrize("order", range(8))
-async def test_a_restart_begins_the_policy_anew(order: int, autojump_clock: trio.testing.MockClock) -> None:
     """Also in the very step in which the pause between two attempts is over."""
     del autojump_clock
-    policy = RestartPolicy(max_restarts=1, first_delay=3.0, max_delay=3.0)
-    flaky = Odd(*[hang_up] * 3, *[serve_well] * 2)
-    with ordered_by(order):
-        async with open_clients({"flaky": flaky}, retry=policy) as group:
-            changes = group.changes()
-            assert (await anext(changes)).attempts == 1
-            await trio.sleep(3.0)
-            if group.states["flaky"].attempts == 1:
-                group.restart("flaky")
-                assert group.states["flaky"].attempts == 0
-            with trio.fail_after(ENOUGH):
-                while group.states["flaky"].status != "ready":
-                    if (await anext(changes)).status == "failed":
+    for order in range(8):
+        with subtests.test(order=order):
+            policy = RestartPolicy(max_restarts=1, first_delay=3.0, max_delay=3.0)
+            flaky = Odd(*[hang_up] * 3, *[serve_well] * 2)
+            with ordered_by(order):
+                async with open_clients({"flaky": flaky}, retry=policy) as group:
+                    changes = group.changes()
+                    assert (await anext(changes)).attempts == 1
+                    await trio.sleep(3.0)
+                    if group.states["flaky"].attempts == 1:
                         group.restart("flaky")
-            assert await text_of(group, "flaky_hello") == "hello from here"
+                        assert group.states["flaky"].attempts == 0
+                    with trio.fail_after(ENOUGH):
+                        while group.states["flaky"].status != "ready":
+                            if (await anext(changes)).status == "failed":
+                                group.restart("flaky")
+                    assert await text_of(group, "flaky_hello") == "hello from here"
 
 
 async def test_a_server_that_does_not_end_is_restarted_within_bounds(

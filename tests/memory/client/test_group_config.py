@@ -157,26 +157,28 @@ async def test_one_error_names_everything_that_is_wrong(tmp_path: Path) -> None:
     assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("{", "line 1, column 2: Expecting property name enclosed in double quotes"),
-        ("[]", "expected an object with mcpServers, not an array"),
-        ("{}", "the file has no mcpServers (or servers)"),
-        ('{"mcpServers": {}, "servers": {}}', "the file has both mcpServers and servers: expected one"),
-        ('{"mcpServers": []}', "mcpServers: expected an object, not an array"),
-        ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "mcpServers: 'a' is there twice"),
-        ("\udcff", "not JSON in UTF-8: UnicodeDecodeError"),
-        (" " * 1_048_577, "more than 1048576 bytes"),
-        ("[" * 100_000, "not JSON in UTF-8: RecursionError"),
-    ],
-    ids=["syntax", "array", "nothing", "both", "servers", "twice", "encoding", "size", "depth"],
-)
-async def test_a_file_that_is_no_configuration(tmp_path: Path, text: str, problem: str) -> None:
+async def test_a_file_that_is_no_configuration(subtests: pytest.Subtests, tmp_path: Path) -> None:
     """It names the file and the place."""
-    path = tmp_path / "mcp.json"
-    path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert await problems_of(str(path)) == (problem,)
+    rows: list[tuple[str, str, str]] = [
+        ("syntax", "{", "line 1, column 2: Expecting property name enclosed in double quotes"),
+        ("array", "[]", "expected an object with mcpServers, not an array"),
+        ("nothing", "{}", "the file has no mcpServers (or servers)"),
+        ("both", '{"mcpServers": {}, "servers": {}}', "the file has both mcpServers and servers: expected one"),
+        ("servers", '{"mcpServers": []}', "mcpServers: expected an object, not an array"),
+        (
+            "twice",
+            '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}',
+            "mcpServers: 'a' is there twice",
+        ),
+        ("encoding", "\udcff", "not JSON in UTF-8: UnicodeDecodeError"),
+        ("size", " " * 1_048_577, "more than 1048576 bytes"),
+        ("depth", "[" * 100_000, "not JSON in UTF-8: RecursionError"),
+    ]
+    for name, text, problem in rows:
+        with subtests.test(name):
+            path = tmp_path / "mcp.json"
+            path.write_bytes(text.encode("utf-8", "surrogateescape"))
+            assert await problems_of(str(path)) == (problem,)
 
 
 async def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS, LEGACY_ENDS
+from inside_base import repetitions
 from scripted import (
     LEGACY,
     MODERN,
@@ -38,12 +40,8 @@ from trio_mcp import (
     ResourcesListChanged,
     ResourceUpdated,
     Resynced,
-    Revision,
     ToolsListChanged,
 )
-
-REVISIONS = pytest.mark.parametrize("revision", list(Revision))
-OLD_REVISIONS = pytest.mark.parametrize("revision", LEGACY)
 
 
 def is_modern(revision: str) -> bool:
@@ -62,7 +60,7 @@ async def take(events: Events, count: int) -> list[Change]:
 # Both eras.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_changes_are_received_in_the_order_they_came(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -91,7 +89,7 @@ async def test_changes_are_received_in_the_order_they_came(
             ]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_changes_that_were_not_asked_for_are_not_received(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -110,7 +108,7 @@ async def test_changes_that_were_not_asked_for_are_not_received(
         assert events.waiting == 0
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_equal_changes_that_wait_are_one(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(revision)
     async with (
@@ -127,7 +125,7 @@ async def test_equal_changes_that_wait_are_one(revision: str, autojump_clock: tr
         assert await take(events, 1) == [ToolsListChanged()]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_listener_that_is_too_slow_is_ended_with_an_error_and_holds_up_no_other(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -169,7 +167,7 @@ async def test_how_many_changes_may_wait_is_a_limit(autojump_clock: trio.testing
 
 
 @pytest.mark.spec("basic/patterns/subscriptions", "Multiple Concurrent Subscriptions")
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_several_listeners_hear_what_is_theirs(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -195,49 +193,54 @@ async def test_several_listeners_hear_what_is_theirs(
 
 
 @pytest.mark.spec("basic/patterns/subscriptions", "Cancellation")
-@REVISIONS
-@pytest.mark.parametrize("way", ["leaving", "exception", "cancel", "deadline"])
+@pytest.mark.parametrize("revision", ENDS)
 async def test_leaving_the_block_ends_the_subscription_exactly_once(
-    way: str, revision: str, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """2026-07-28, "Cancellation"; 2025-11-25, server/resources, "Subscriptions"."""
-    server = ScriptedServer(revision)
-    tape = Tape()
 
-    async def listen() -> None:
-        async with client.listen(tools_list_changed=True, resources=["a:b", "a:c", "a:b"]) as events:
+    async def check(way: str) -> None:
+        server = ScriptedServer(revision)
+        tape = Tape()
+
+        async def listen() -> None:
+            async with client.listen(tools_list_changed=True, resources=["a:b", "a:c", "a:b"]) as events:
+                if way == "exception":
+                    raise ArithmeticError
+                if way == "leaving":
+                    return
+                await events.__anext__()
+
+        async with open_scripted(server, on_frame=tape) as client:
             if way == "exception":
-                raise ArithmeticError
-            if way == "leaving":
-                return
-            await events.__anext__()
+                with pytest.raises(ArithmeticError):
+                    await listen()
+            elif way == "deadline":
+                with trio.move_on_after(3) as scope:
+                    await listen()
+                assert scope.cancelled_caught
+                assert trio.current_time() == 3
+            else:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(listen)
+                    await settle()
+                    nursery.cancel_scope.cancel()
+            await settle()
+            if is_modern(revision):
+                assert server.goodbyes() == [subscription(server)]
+            else:
+                assert server.goodbyes() == []
+                for method in ("resources/subscribe", "resources/unsubscribe"):
+                    assert sorted(r["params"]["uri"] for r in server.requests(method)) == ["a:b", "a:c"]
+            assert client.statistics().calls == 0
+        tape.check_endings()
 
-    async with open_scripted(server, on_frame=tape) as client:
-        if way == "exception":
-            with pytest.raises(ArithmeticError):
-                await listen()
-        elif way == "deadline":
-            with trio.move_on_after(3) as scope:
-                await listen()
-            assert scope.cancelled_caught
-            assert trio.current_time() == 3
-        else:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(listen)
-                await settle()
-                nursery.cancel_scope.cancel()
-        await settle()
-        if is_modern(revision):
-            assert server.goodbyes() == [subscription(server)]
-        else:
-            assert server.goodbyes() == []
-            for method in ("resources/subscribe", "resources/unsubscribe"):
-                assert sorted(r["params"]["uri"] for r in server.requests(method)) == ["a:b", "a:c"]
-        assert client.statistics().calls == 0
-    tape.check_endings()
+    for way in ("leaving", "exception", "cancel", "deadline"):
+        with subtests.test(way=way):
+            await check(way)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_cancelled_at_any_moment_it_leaves_nothing(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -267,7 +270,7 @@ async def test_cancelled_at_any_moment_it_leaves_nothing(
         tape.check_endings()
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_after_the_block_there_is_nothing_to_hear(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -280,7 +283,7 @@ async def test_after_the_block_there_is_nothing_to_hear(
             await events.__anext__()
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_one_task_iterates(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(revision)
     async with (
@@ -295,7 +298,7 @@ async def test_one_task_iterates(revision: str, autojump_clock: trio.testing.Moc
         server.say(note("tools/list_changed", subscription(server)))
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_iterating_checkpoints_and_gives_out_nothing_when_cancelled(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -312,7 +315,7 @@ async def test_iterating_checkpoints_and_gives_out_nothing_when_cancelled(
             assert await events.__anext__() == ToolsListChanged()
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_the_end_of_the_connection_ends_the_iteration(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -331,7 +334,7 @@ async def test_the_end_of_the_connection_ends_the_iteration(
                 await events.__anext__()
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_closing_the_client_ends_the_iteration(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -368,7 +371,7 @@ def be_silent(_: ScriptedServer, __: dict[str, Any]) -> object:
     return NO_ANSWER
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_the_time_a_request_may_take_covers_entering_only(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -520,22 +523,23 @@ STRAYS: dict[str, tuple[Callable[[Any], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", STRAYS)
 async def test_strays_are_ignored_and_logged_once(
-    kind: str,
-    caplog: pytest.LogCaptureFixture,
-    autojump_clock: trio.testing.MockClock,
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     """2026-07-28, "Receiving Notifications": the id is that of the request, in type and value."""
-    stray, says = STRAYS[kind]
-    server = ScriptedServer()
-    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
-        id = subscription(server)
-        server.say(stray(id), stray(id), stray(id), note("tools/list_changed", id))
-        assert await take(events, 1) == [ToolsListChanged()]
-        assert events.waiting == 0
-        assert events.acknowledged.tools_list_changed is True
-    assert len([r for r in caplog.records if says in r.getMessage()]) == 1
+    for kind in STRAYS:
+        with subtests.test(kind=kind):
+            caplog.clear()
+            repetitions.forget()
+            stray, says = STRAYS[kind]
+            server = ScriptedServer()
+            async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
+                id = subscription(server)
+                server.say(stray(id), stray(id), stray(id), note("tools/list_changed", id))
+                assert await take(events, 1) == [ToolsListChanged()]
+                assert events.waiting == 0
+                assert events.acknowledged.tools_list_changed is True
+            assert len([r for r in caplog.records if says in r.getMessage()]) == 1
 
 
 async def test_what_was_sent_before_giving_up_is_no_fault_of_the_server(
@@ -631,7 +635,7 @@ async def test_warnings_of_strays_are_bounded(
 # The legacy era.
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_lists_need_no_request(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """2025-11-25, server/tools, "List Changed Notification": what a server sends unasked is heard if it is wanted.
 
@@ -648,7 +652,7 @@ async def test_lists_need_no_request(revision: str, autojump_clock: trio.testing
         assert len(server.sent) == before
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_resource_is_subscribed_to_once_for_all(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -668,7 +672,7 @@ async def test_a_resource_is_subscribed_to_once_for_all(
             assert len(server.requests("resources/subscribe")) == 3
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_part_of_a_resource_is_heard_of(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """2025-11-25, schema, `ResourceUpdatedNotification`: it may be a sub-resource of what was subscribed to."""
     server = ScriptedServer(revision)
@@ -684,7 +688,7 @@ async def test_a_part_of_a_resource_is_heard_of(revision: str, autojump_clock: t
         assert events.waiting == 0
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize("code", [-32601, -32002])
 async def test_a_refusal_leaves_nothing_subscribed(
     code: int, revision: str, autojump_clock: trio.testing.MockClock
@@ -702,7 +706,7 @@ async def test_a_refusal_leaves_nothing_subscribed(
         assert [r["params"]["uri"] for r in server.requests("resources/unsubscribe")] == ["a:yes"]
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize("capabilities", [{}, {"resources": {}}, {"resources": {"subscribe": False}}])
 async def test_a_server_that_does_not_say_that_it_tells_of_resources_is_asked(
     capabilities: dict[str, Any], revision: str, autojump_clock: trio.testing.MockClock
@@ -714,7 +718,7 @@ async def test_a_server_that_does_not_say_that_it_tells_of_resources_is_asked(
         assert await take(events, 1) == [ResourceUpdated("a:b")]
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize("capabilities", [{}, {"resources": {"subscribe": False}}])
 async def test_a_server_that_does_not_tell_of_resources_says_so_itself(
     capabilities: dict[str, Any], revision: str, autojump_clock: trio.testing.MockClock
@@ -733,7 +737,7 @@ async def test_a_server_that_does_not_tell_of_resources_says_so_itself(
         assert server.requests("resources/unsubscribe") == []
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_leaving_a_silent_server_takes_no_longer_than_goodbye_timeout(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -750,7 +754,7 @@ async def test_leaving_a_silent_server_takes_no_longer_than_goodbye_timeout(
     tape.check_endings()
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_listener_that_comes_while_another_leaves_is_subscribed(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -786,7 +790,7 @@ async def test_a_listener_that_comes_while_another_leaves_is_subscribed(
         server.say(note("resources/updated", uri="a:b"))
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_listener_that_comes_in_the_pass_in_which_another_leaves_is_subscribed(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -818,7 +822,7 @@ async def test_a_listener_that_comes_in_the_pass_in_which_another_leaves_is_subs
                 nursery.cancel_scope.cancel()
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize("is_written", [False, True])
 async def test_a_listener_cancelled_before_it_was_subscribed_leaves_the_next_one_to_subscribe(
     is_written: bool, revision: str, autojump_clock: trio.testing.MockClock
@@ -867,7 +871,7 @@ async def test_a_listener_cancelled_before_it_was_subscribed_leaves_the_next_one
         assert len(server.requests("resources/unsubscribe")) == 1
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_whenever_one_listener_is_cancelled_the_other_one_is_subscribed(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -905,7 +909,7 @@ async def test_whenever_one_listener_is_cancelled_the_other_one_is_subscribed(
             assert server.requests("resources/unsubscribe")
 
 
-@OLD_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_resource_that_is_slow_to_be_given_back_does_not_let_another_be_forgotten(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -961,7 +965,7 @@ async def test_a_resource_that_is_slow_to_be_given_back_does_not_let_another_be_
 
 
 @pytest.mark.spec("basic/patterns/subscriptions", "Graceful Closure", revisions="2026-07-28")
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_connection_that_is_restored_is_listened_to_again(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -991,7 +995,7 @@ async def test_a_connection_that_is_restored_is_listened_to_again(
         assert len(server.requests("resources/unsubscribe")) == 1
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_connection_that_is_not_restored_ends_the_iteration(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scripted import LEGACY, MODERN, NO_ANSWER, ScriptedServer, note, open_scripted, settle, the_end
+from eras import ENDS, LEGACY_ENDS
+from scripted import MODERN, NO_ANSWER, ScriptedServer, note, open_scripted, settle, the_end
 from wires import refusal
 
-from trio_mcp import Limits, LocalProtocolError, Revision, Server, open_client
+from trio_mcp import Limits, LocalProtocolError, Server, open_client
 from trio_mcp.types import LoggingMessageNotificationParams
-
-REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 
 
 class Recorder:
@@ -46,7 +45,7 @@ def own_subscription(server: ScriptedServer) -> Any:
     return server.requests("subscriptions/listen")[0]["id"] if server.revision == MODERN else None
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_callbacks_are_called_one_at_a_time_and_in_order(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -79,7 +78,7 @@ async def test_callbacks_are_called_one_at_a_time_and_in_order(
         assert server.goodbyes() == [id]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_after_an_interruption_each_callback_is_called_once(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -116,7 +115,7 @@ async def test_only_what_there_are_callbacks_for_is_asked_for(autojump_clock: tr
     assert asked["params"]["notifications"] == {"promptsListChanged": True}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_without_callbacks_nothing_is_asked_for(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -126,7 +125,7 @@ async def test_without_callbacks_nothing_is_asked_for(
     assert server.requests("subscriptions/listen") == []
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_resources_are_called_for_while_they_are_listened_to(revision: str) -> None:
     """The callback alone names none to subscribe to. Nobody has to iterate over the events."""
     server: Server[None] = Server("scores")
@@ -230,7 +229,7 @@ async def test_a_subscription_that_is_not_acknowledged_is_given_up(
         assert not client.statistics().calls
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_closing_with_callbacks_leaves_nothing(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:

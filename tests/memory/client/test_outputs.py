@@ -14,6 +14,7 @@ import pydantic
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 from inside_client import OutputChecks
 from scripted import MODERN, ScriptedServer, note, open_scripted, settle
 from wires import answer, refusal
@@ -21,7 +22,6 @@ from wires import answer, refusal
 from trio_mcp import Client, Limits, RemoteProtocolError, Revision, Server, ToolError, open_client
 from trio_mcp.types import CallToolResult, Tool
 
-REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 WITH_SCHEMAS = pytest.mark.parametrize("revision", [r for r in Revision if r >= Revision.V2025_06_18])
 WITHOUT = pytest.mark.parametrize("revision", [r for r in Revision if r < Revision.V2025_06_18])
 
@@ -123,27 +123,32 @@ ODD_SCHEMAS: list[dict[str, Any]] = [
 
 
 @WITH_SCHEMAS
-@pytest.mark.parametrize("schema", ODD_SCHEMAS, ids=range(len(ODD_SCHEMAS)))
 async def test_a_schema_that_makes_no_sense_costs_neither_the_list_nor_the_call(
-    revision: str, schema: dict[str, Any], autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """What cannot be used checks nothing: a server must not be able to raise a `TypeError` in its client."""
-    wire = json.dumps(schema)
 
-    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
-        if message["method"] == "tools/list":
-            fresh = json.loads(wire)  # as from a wire: never the same object twice
-            tool = {"name": "t", "inputSchema": {"type": "object", **fresh}, "outputSchema": fresh}
-            return answer(
-                message, {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-            )
-        content: dict[str, object] = {"content": [], "resultType": "complete", "structuredContent": {"x": 1}}
-        return answer(message, content) if message["method"] == "tools/call" else None
+    async def check(schema: dict[str, Any]) -> None:
+        wire = json.dumps(schema)
 
-    async with open_scripted(ScriptedServer(revision, script)) as client:
-        for _ in range(2):
-            await list_tools(client)
-        assert (await client.call_tool("t")).structured_content == {"x": 1}
+        def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+            if message["method"] == "tools/list":
+                fresh = json.loads(wire)  # as from a wire: never the same object twice
+                tool = {"name": "t", "inputSchema": {"type": "object", **fresh}, "outputSchema": fresh}
+                return answer(
+                    message, {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+                )
+            content: dict[str, object] = {"content": [], "resultType": "complete", "structuredContent": {"x": 1}}
+            return answer(message, content) if message["method"] == "tools/call" else None
+
+        async with open_scripted(ScriptedServer(revision, script)) as client:
+            for _ in range(2):
+                await list_tools(client)
+            assert (await client.call_tool("t")).structured_content == {"x": 1}
+
+    for schema in ODD_SCHEMAS:
+        with subtests.test(schema=schema):
+            await check(schema)
 
 
 def test_a_schema_that_python_cannot_compare_is_a_new_one() -> None:
@@ -295,31 +300,32 @@ class TypedPoint(TypedDict):
 
 
 @WITH_SCHEMAS
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
+async def test_structured_content_is_read_as_a_type(
+    subtests: pytest.Subtests, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    rows: list[tuple[Any, object]] = [
         (AttrsPoint, AttrsPoint(3)),
         (DataPoint, DataPoint(3)),
         (PydanticPoint, PydanticPoint(x=3)),
         (TypedPoint, {"x": 3}),
         (dict[str, int], {"x": 3}),
         (AttrsPoint | None, AttrsPoint(3)),
-    ],
-)
-async def test_structured_content_is_read_as_a_type(
-    kind: Any, expected: object, revision: str, autojump_clock: trio.testing.MockClock
+    ]
+    for kind, expected in rows:
+        with subtests.test(kind=kind, expected=expected):
+            tools = Tools(structuredContent={"x": 3})
+            async with open_scripted(ScriptedServer(revision, tools)) as client:
+                assert await client.call_tool("t", returns=kind) == expected
+                if kind is AttrsPoint:
+                    tools.result = {"structuredContent": {"x": 3, "y": 4}}
+                    assert await client.call_tool("t", returns=kind) == expected
+
+
+async def test_what_is_no_object_may_have_been_wrapped_in_one(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
 ) -> None:
-    tools = Tools(structuredContent={"x": 3})
-    async with open_scripted(ScriptedServer(revision, tools)) as client:
-        assert await client.call_tool("t", returns=kind) == expected
-        if kind is AttrsPoint:
-            tools.result = {"structuredContent": {"x": 3, "y": 4}}
-            assert await client.call_tool("t", returns=kind) == expected
-
-
-@pytest.mark.parametrize(
-    ("structured", "kind", "expected"),
-    [
+    """Before 2026-07-28 structured content is an object; servers wrap other values as `result`."""
+    rows: list[tuple[object, Any, object]] = [
         ({"result": 5}, int, 5),
         ({"result": [1, 2]}, list[int], [1, 2]),
         ({"result": None}, str | None, None),
@@ -327,37 +333,33 @@ async def test_structured_content_is_read_as_a_type(
         ([1, 2], list[int], [1, 2]),
         (None, str | None, None),
         (5, int, 5),
-    ],
-)
-async def test_what_is_no_object_may_have_been_wrapped_in_one(
-    structured: object, kind: Any, expected: object, autojump_clock: trio.testing.MockClock
+    ]
+    for structured, kind, expected in rows:
+        with subtests.test(structured=structured, kind=kind, expected=expected):
+            async with open_scripted(ScriptedServer(script=Tools(structuredContent=structured))) as client:
+                assert await client.call_tool("t", returns=kind) == expected
+
+
+@pytest.mark.parametrize("revision", ENDS)
+async def test_where_nothing_is_structured_the_text_is_read(
+    subtests: pytest.Subtests, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Before 2026-07-28 structured content is an object; servers wrap other values as `result`."""
-    async with open_scripted(ScriptedServer(script=Tools(structuredContent=structured))) as client:
-        assert await client.call_tool("t", returns=kind) == expected
-
-
-@REVISIONS
-@pytest.mark.parametrize(
-    ("text", "kind", "expected"),
-    [
+    """2025-06-18, "Structured Content": it should also be there as serialized JSON; before, only so."""
+    rows: list[tuple[str, Any, object]] = [
         ('{"x": 3}', AttrsPoint, AttrsPoint(3)),
         ("[1, 2]", list[int], [1, 2]),
         ("5", str, "5"),
         ("plain", str, "plain"),
         ("plain", str | None, "plain"),
-    ],
-)
-async def test_where_nothing_is_structured_the_text_is_read(
-    text: str, kind: Any, expected: object, revision: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    """2025-06-18, "Structured Content": it should also be there as serialized JSON; before, only so."""
-    tools = Tools(content=[{"type": "text", "text": text}])
-    async with open_scripted(ScriptedServer(revision, tools)) as client:
-        assert await client.call_tool("t", returns=kind) == expected
+    ]
+    for text, kind, expected in rows:
+        with subtests.test(text=text, kind=kind, expected=expected):
+            tools = Tools(content=[{"type": "text", "text": text}])
+            async with open_scripted(ScriptedServer(revision, tools)) as client:
+                assert await client.call_tool("t", returns=kind) == expected
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize(
     "content", [[], [{"type": "text", "text": "no JSON"}], [{"type": "text", "text": '{"x": "3"}'}]]
 )
@@ -369,7 +371,7 @@ async def test_what_is_not_of_the_type_is_refused(
             await client.call_tool("t", returns=AttrsPoint)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_tool_that_returns_nothing_is_read_as_that(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -401,7 +403,7 @@ async def test_a_tool_that_returns_nothing_is_read_as_that(
         assert str(refused.value) == 'tool t: the result is not of the type `returns`: expected null, got "shut"'
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize(
     ("texts", "says"), [(["no ink"], "^no ink$"), (["a", "b"], "^a\n    b$"), ([], "failed without a message")]
 )
@@ -434,7 +436,7 @@ async def test_an_impossible_type_is_refused_before_anything_is_sent(
         assert server.requests("tools/call") == []
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_our_server_keeps_its_promises(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """One handler, one call, the same value in all five revisions."""
     server = Server("points")

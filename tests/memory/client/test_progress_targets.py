@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
-from scripted_server import ALL, MODERN, ScriptedServer
+from eras import ENDS
+from scripted_server import MODERN, ScriptedServer
 
 from trio_mcp import Client, Progress, RequestError, Revision, open_client
 
@@ -55,27 +56,32 @@ def reporting_server(
     return server
 
 
-@pytest.mark.parametrize("revision", ALL)
-@pytest.mark.parametrize("method", list(CALLS))
-@pytest.mark.parametrize("buffer", [0, 10])
+@pytest.mark.parametrize("revision", ENDS)
 async def test_progress_goes_into_a_channel_that_is_closed_at_the_end(
-    revision: Revision, method: str, buffer: int
+    subtests: pytest.Subtests, revision: Revision
 ) -> None:
     """Every revision, basic/utilities/progress."""
-    seen: list[Progress] = []
 
-    async def receive(channel: trio.MemoryReceiveChannel[Progress]) -> None:
-        async for progress in channel:
-            seen.append(progress)
+    async def check(method: str, buffer: int) -> None:
+        seen: list[Progress] = []
 
-    async with (
-        open_client(reporting_server(revision), revision=revision) as client,
-        trio.open_nursery() as nursery,
-    ):
-        sender, receiver = trio.open_memory_channel[Progress](buffer)
-        nursery.start_soon(receive, receiver)
-        await CALLS[method](client, on_progress=sender)
-    assert seen == [Progress(n, 3, str(n)) for n in (1, 2, 3)]
+        async def receive(channel: trio.MemoryReceiveChannel[Progress]) -> None:
+            async for progress in channel:
+                seen.append(progress)
+
+        async with (
+            open_client(reporting_server(revision), revision=revision) as client,
+            trio.open_nursery() as nursery,
+        ):
+            sender, receiver = trio.open_memory_channel[Progress](buffer)
+            nursery.start_soon(receive, receiver)
+            await CALLS[method](client, on_progress=sender)
+        assert seen == [Progress(n, 3, str(n)) for n in (1, 2, 3)]
+
+    for method in CALLS:
+        for buffer in (0, 10):
+            with subtests.test(method=method, buffer=buffer):
+                await check(method, buffer)
 
 
 @pytest.mark.parametrize("end", ["error", "cancelled", "closed client"])

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scripted_server import ALL, LEGACY, MODERN, ScriptedServer, never_asked
+from eras import ENDS, LEGACY_ENDS
+from inside_base import repetitions
+from scripted_server import ALL, MODERN, ScriptedServer, never_asked
 from typing_extensions import Unpack
 
 from trio_mcp import (
@@ -108,7 +110,7 @@ async def declared(revision: Revision, /, **options: Unpack[ClientOptions]) -> d
 # Sampling.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_model_is_asked(revision: Revision, is_async: bool) -> None:
     """Every revision, client/sampling, "Creating Messages"."""
@@ -130,7 +132,7 @@ async def test_a_model_is_asked(revision: Revision, is_async: bool) -> None:
     assert asked[0].max_tokens == 10
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize(
     ("said", "content"),
     [
@@ -176,7 +178,7 @@ async def test_tools_for_the_model_are_refused_if_not_declared(revision: Revisio
         await put(revision, "sampling/createMessage", {**SAMPLING, **extra}, on_sample=never_asked)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_user_may_reject_sampling(revision: Revision) -> None:
     """2025-11-25, client/sampling, "Error Handling": -1. In the modern era the call ends with what was raised."""
 
@@ -188,7 +190,7 @@ async def test_a_user_may_reject_sampling(revision: Revision) -> None:
     assert caught.value.code == -1
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("answer", [None, 5, ["text"]])
 async def test_what_is_no_answer_of_a_model_is_an_error(
     revision: Revision, answer: Any, caplog: pytest.LogCaptureFixture
@@ -205,27 +207,33 @@ async def test_what_is_no_answer_of_a_model_is_an_error(
 
 
 @WITH_ELICITATION
-@pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.parametrize(
-    "filled_in",
-    [{"name": "Ann"}, {"name": "Ann", "age": None}, ElicitResult(action="accept", content={"name": "Ann"})],
-    ids=["mapping", "None is empty", "result"],
-)
-async def test_a_user_fills_in_a_form(revision: Revision, is_async: bool, filled_in: Any) -> None:
+async def test_a_user_fills_in_a_form(subtests: pytest.Subtests, revision: Revision) -> None:
     """2025-06-18 on, client/elicitation. A field that is left empty has its default."""
-    asked: list[ElicitRequestParams] = []
 
-    def plain(params: ElicitRequestParams) -> Any:
-        asked.append(params)
-        return filled_in
+    async def check(is_async: bool, filled_in: Any) -> None:
+        asked: list[ElicitRequestParams] = []
 
-    async def slow(params: ElicitRequestParams) -> Any:
-        await trio.lowlevel.checkpoint()
-        return plain(params)
+        def plain(params: ElicitRequestParams) -> Any:
+            asked.append(params)
+            return filled_in
 
-    answer = await put(revision, "elicitation/create", FORM, on_elicit=slow if is_async else plain)
-    assert answer == {"action": "accept", "content": {"name": "Ann", "age": 30}}
-    assert isinstance(asked[0], ElicitRequestFormParams)
+        async def slow(params: ElicitRequestParams) -> Any:
+            await trio.lowlevel.checkpoint()
+            return plain(params)
+
+        answer = await put(revision, "elicitation/create", FORM, on_elicit=slow if is_async else plain)
+        assert answer == {"action": "accept", "content": {"name": "Ann", "age": 30}}
+        assert isinstance(asked[0], ElicitRequestFormParams)
+
+    rows: list[tuple[str, Any]] = [
+        ("mapping", {"name": "Ann"}),
+        ("None is empty", {"name": "Ann", "age": None}),
+        ("result", ElicitResult(action="accept", content={"name": "Ann"})),
+    ]
+    for is_async in (False, True):
+        for name, filled_in in rows:
+            with subtests.test(name, is_async=is_async):
+                await check(is_async, filled_in)
 
 
 @WITH_ELICITATION
@@ -243,28 +251,39 @@ async def test_a_form_with_too_many_fields_is_refused_before_it_is_read(revision
 
 
 @WITH_ELICITATION
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-@pytest.mark.parametrize("as_result", [False, True])
-async def test_a_user_may_say_no(revision: Revision, action: Any, as_result: bool) -> None:
+async def test_a_user_may_say_no(subtests: pytest.Subtests, revision: Revision) -> None:
     """2025-06-18, client/elicitation, "Response Actions"; content goes with acceptance only."""
-    answer = ElicitResult(action=action, content={"name": "A"}) if as_result else action
-    assert await put(revision, "elicitation/create", FORM, on_elicit=lambda _: answer) == {"action": action}
+
+    async def check(action: Any, as_result: bool) -> None:
+        answer = ElicitResult(action=action, content={"name": "A"}) if as_result else action
+        assert await put(revision, "elicitation/create", FORM, on_elicit=lambda _: answer) == {"action": action}
+
+    for action in ("decline", "cancel"):
+        for as_result in (False, True):
+            with subtests.test(action=action, as_result=as_result):
+                await check(action, as_result)
 
 
 @WITH_ELICITATION
-@pytest.mark.parametrize(
-    "filled_in", [{}, {"name": 5}, {"name": "A", "age": 1.5}, {"name": "A", "x": 1}, "accept"]
-)
 async def test_an_answer_that_does_not_fit_the_form_is_not_sent(
-    revision: Revision, filled_in: Any, caplog: pytest.LogCaptureFixture
+    subtests: pytest.Subtests, revision: Revision, caplog: pytest.LogCaptureFixture
 ) -> None:
     """2025-06-18, client/elicitation, "Security Considerations": both validate. The server learns no more."""
-    error = LocalProtocolError if revision.is_modern else RequestError
-    with pytest.raises(error) as caught:
-        await put(revision, "elicitation/create", FORM, on_elicit=lambda _: filled_in)
-    if not revision.is_modern:
-        assert str(caught.value) == "internal error [-32603]"
-        assert "the answer does not fit the form" in caplog.text
+
+    async def check(filled_in: Any) -> None:
+        caplog.clear()
+        repetitions.forget()
+        error = LocalProtocolError if revision.is_modern else RequestError
+        with pytest.raises(error) as caught:
+            await put(revision, "elicitation/create", FORM, on_elicit=lambda _: filled_in)
+        if not revision.is_modern:
+            assert str(caught.value) == "internal error [-32603]"
+            assert "the answer does not fit the form" in caplog.text
+
+    rows: list[Any] = [{}, {"name": 5}, {"name": "A", "age": 1.5}, {"name": "A", "x": 1}, "accept"]
+    for filled_in in rows:
+        with subtests.test(filled_in=filled_in):
+            await check(filled_in)
 
 
 @WITH_ELICITATION
@@ -297,9 +316,11 @@ async def test_a_user_agrees_to_go_to_a_url(revision: Revision, answer: Any) -> 
 
 @pytest.mark.spec("client/elicitation", "Safe URL Handling")
 @WITH_URLS
-@pytest.mark.parametrize(
-    "url",
-    [
+async def test_a_url_that_is_none_of_the_web_is_not_shown_to_the_user(
+    subtests: pytest.Subtests, revision: Revision
+) -> None:
+    """2025-11-25 on, client/elicitation, "Safe URL Handling": a user who accepts `javascript:` has been deceived."""
+    urls: list[str] = [
         "javascript:alert(1)",
         "JavaScript://x.test/%0aalert(1)",
         "file:///etc/passwd",
@@ -326,43 +347,45 @@ async def test_a_user_agrees_to_go_to_a_url(revision: Revision, answer: Any) -> 
         "https://[::1/",
         "https://x.test:port/",
         "https://x.test:" + "9" * 5_000 + "/",
-    ],
-)
-async def test_a_url_that_is_none_of_the_web_is_not_shown_to_the_user(revision: Revision, url: str) -> None:
-    """2025-11-25 on, client/elicitation, "Safe URL Handling": a user who accepts `javascript:` has been deceived."""
-    error = RemoteProtocolError if revision.is_modern else RequestError
-    with pytest.raises(error, match=r"(invalid params|inputRequests\.\w+): .*url") as caught:
-        await put(
-            revision,
-            "elicitation/create",
-            {**URL, "url": url},
-            on_elicit=never_asked,
-            elicit_modes=["form", "url"],
-        )
-    if isinstance(caught.value, RequestError):
-        assert caught.value.code == -32602
+    ]
+    for url in urls:
+        with subtests.test(url=url):
+            error = RemoteProtocolError if revision.is_modern else RequestError
+            with pytest.raises(error, match=r"(invalid params|inputRequests\.\w+): .*url") as caught:
+                await put(
+                    revision,
+                    "elicitation/create",
+                    {**URL, "url": url},
+                    on_elicit=never_asked,
+                    elicit_modes=["form", "url"],
+                )
+            if isinstance(caught.value, RequestError):
+                assert caught.value.code == -32602
 
 
 @WITH_URLS
-@pytest.mark.parametrize(
-    "url",
-    [
+async def test_any_other_url_is_shown_as_it_is(subtests: pytest.Subtests, revision: Revision) -> None:
+    """What is refused to servers that mean no harm is lost to their users."""
+
+    async def check(url: str) -> None:
+        seen: list[object] = []
+
+        def agree(params: ElicitRequestParams) -> Any:
+            seen.append(params)
+            return "accept"
+
+        await put(revision, "elicitation/create", {**URL, "url": url}, on_elicit=agree, elicit_modes=["url"])
+        assert [params.url for params in seen if isinstance(params, ElicitRequestURLParams)] == [url]
+
+    urls: list[str] = [
         "http://127.0.0.1:8000/connect?id=1#a",
         "HTTPS://X.test",
         "https://[::1]:8443/",
         "https://xn--bcher-kva.test/a%20b/@c;d=e",
-    ],
-)
-async def test_any_other_url_is_shown_as_it_is(revision: Revision, url: str) -> None:
-    """What is refused to servers that mean no harm is lost to their users."""
-    seen: list[object] = []
-
-    def agree(params: ElicitRequestParams) -> Any:
-        seen.append(params)
-        return "accept"
-
-    await put(revision, "elicitation/create", {**URL, "url": url}, on_elicit=agree, elicit_modes=["url"])
-    assert [params.url for params in seen if isinstance(params, ElicitRequestURLParams)] == [url]
+    ]
+    for url in urls:
+        with subtests.test(url=url):
+            await check(url)
 
 
 @WITH_URLS
@@ -402,7 +425,7 @@ async def test_modes_that_do_not_exist_are_refused(modes: Any) -> None:
 # Roots.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_roots_are_sent(revision: Revision, tmp_path: Path) -> None:
     """Every revision, client/roots, "Listing Roots"."""
     roots: list[RootLike] = [Root(uri="file:///a", name="A"), "file:///b%20c", tmp_path]
@@ -415,7 +438,7 @@ async def test_roots_are_sent(revision: Revision, tmp_path: Path) -> None:
     }
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_roots_can_be_found_out_when_asked_for(revision: Revision, is_async: bool) -> None:
     async def slow() -> list[str]:
@@ -429,7 +452,7 @@ async def test_roots_can_be_found_out_when_asked_for(revision: Revision, is_asyn
 # Handlers of the user's own, and none.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_handler_in_plain_json_answers_too(revision: Revision) -> None:
     """`request_handlers` are for other questions, and go before the handlers of the known ones."""
 
@@ -445,23 +468,26 @@ async def test_a_handler_in_plain_json_answers_too(revision: Revision) -> None:
 @pytest.mark.spec("client/roots", "Error Handling")
 @pytest.mark.spec("client/sampling", "Error Handling")
 @pytest.mark.spec("client/elicitation", "Error Handling")
-@REVISIONS
-@pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list", "x/y"])
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_question_without_a_handler_is_refused(
-    revision: Revision, method: str, caplog: pytest.LogCaptureFixture
+    subtests: pytest.Subtests, revision: Revision, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Legacy: -32601 (2025-11-25, client/roots, "Error Handling"). Modern: the server must not have asked."""
-    params = {"sampling/createMessage": SAMPLING, "elicitation/create": FORM}.get(method, {})
-    with pytest.raises(
-        RemoteProtocolError if revision.is_modern else RequestError, match="has no method"
-    ) as caught:
-        await put(revision, method, params)
-    if isinstance(caught.value, RequestError):
-        assert caught.value.code == -32601
-        assert f"refused a question of the server, {method!r}" in caplog.text
+    for method in ("sampling/createMessage", "elicitation/create", "roots/list", "x/y"):
+        with subtests.test(method=method):
+            caplog.clear()
+            repetitions.forget()
+            params = {"sampling/createMessage": SAMPLING, "elicitation/create": FORM}.get(method, {})
+            with pytest.raises(
+                RemoteProtocolError if revision.is_modern else RequestError, match="has no method"
+            ) as caught:
+                await put(revision, method, params)
+            if isinstance(caught.value, RequestError):
+                assert caught.value.code == -32601
+                assert f"refused a question of the server, {method!r}" in caplog.text
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_question_that_cannot_be_read_is_refused(
     revision: Revision, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -473,7 +499,7 @@ async def test_a_question_that_cannot_be_read_is_refused(
         assert "messages: " in caplog.text
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_questions_are_answered_concurrently(revision: Revision) -> None:
     both = trio.Event()
     running = 0
@@ -492,7 +518,7 @@ async def test_questions_are_answered_concurrently(revision: Revision) -> None:
         nursery.start_soon(lambda: server.ask("sampling/createMessage", SAMPLING, id="b"))
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_question_given_up_by_the_server_ends_its_handler(revision: Revision) -> None:
     """Every legacy revision, basic/utilities/cancellation; the server gets no answer."""
     ended = trio.Event()
@@ -529,7 +555,7 @@ async def test_a_modern_server_that_sends_a_request_is_ignored(caplog: pytest.Lo
 # What is declared.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_nothing_is_declared_without_handlers(revision: Revision) -> None:
     assert await declared(revision) == {}
 

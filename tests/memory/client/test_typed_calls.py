@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS, LEGACY_ENDS
 from inside_peer import Peer
-from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
+from scripted_server import ALL, MODERN, ScriptedServer
 from wires import refusal
 
 from trio_mcp import Limits, RemoteProtocolError, RequestError, Revision, Server, open_client
@@ -36,7 +37,7 @@ def last_params(server: ScriptedServer, method: str) -> dict[str, Any]:
     return {**params, **({"_meta": meta} if meta else {})}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_tool_is_called(revision: Revision) -> None:
     """Every revision, server/tools, "Calling Tools"."""
     server = ScriptedServer(revision)
@@ -47,7 +48,7 @@ async def test_a_tool_is_called(revision: Revision) -> None:
     assert last_params(server, "tools/call") == {"name": "add", "arguments": {"a": 1}, "_meta": {"x/y": 2}}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_resource_is_read(revision: Revision) -> None:
     """Every revision, server/resources, "Reading Resources"."""
     server = ScriptedServer(revision)
@@ -59,7 +60,7 @@ async def test_a_resource_is_read(revision: Revision) -> None:
     assert last_params(server, "resources/read") == {"uri": "a:b", "_meta": {"x/y": 2}}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_prompt_is_got(revision: Revision) -> None:
     """Every revision, server/prompts, "Getting a Prompt"."""
     server = ScriptedServer(revision)
@@ -76,36 +77,36 @@ async def test_a_prompt_is_got(revision: Revision) -> None:
 
 
 @REVISIONS
-@pytest.mark.parametrize(
-    ("ref", "wire"),
-    [
-        (PromptReference(name="p"), {"type": "ref/prompt", "name": "p"}),
-        (Prompt(name="p", title="P"), {"type": "ref/prompt", "name": "p"}),
-        (ResourceTemplateReference(uri="a:{b}"), {"type": "ref/resource", "uri": "a:{b}"}),
-        (ResourceTemplate(name="t", uri_template="a:{b}"), {"type": "ref/resource", "uri": "a:{b}"}),
-        ("review", {"type": "ref/prompt", "name": "review"}),
-        ("books://one", {"type": "ref/resource", "uri": "books://one"}),
-        ("a:{b}", {"type": "ref/resource", "uri": "a:{b}"}),
-    ],
-    ids=["prompt reference", "prompt", "template reference", "template", "name", "uri", "uri template"],
-)
-async def test_an_argument_is_completed(
-    revision: Revision,
-    ref: str | PromptReference | Prompt | ResourceTemplateReference | ResourceTemplate,
-    wire: dict[str, Any],
-) -> None:
+async def test_an_argument_is_completed(subtests: pytest.Subtests, revision: Revision) -> None:
     """Every revision, server/utilities/completion; the context since 2025-06-18."""
-    server = ScriptedServer(revision)
-    server.script["completion/complete"] = server.complete(completion={"values": ["python"], "hasMore": False})
-    async with open_client(server, revision=revision) as client:
-        result = await client.complete(ref, "language", "py", context={"kind": "x"}, meta={"x/y": 2})
-        assert result.completion.values == ("python",)
-        params = last_params(server, "completion/complete")
-        with_context = {"context": {"arguments": {"kind": "x"}}} if revision >= Revision.V2025_06_18 else {}
-        asked = {"ref": wire, "argument": {"name": "language", "value": "py"}, "_meta": {"x/y": 2}}
-        assert params == {**asked, **with_context}
-        await client.complete(ref, "language", "")
-        assert "context" not in last_params(server, "completion/complete")
+    rows: list[
+        tuple[str, str | PromptReference | Prompt | ResourceTemplateReference | ResourceTemplate, dict[str, Any]]
+    ] = [
+        ("prompt reference", PromptReference(name="p"), {"type": "ref/prompt", "name": "p"}),
+        ("prompt", Prompt(name="p", title="P"), {"type": "ref/prompt", "name": "p"}),
+        ("template reference", ResourceTemplateReference(uri="a:{b}"), {"type": "ref/resource", "uri": "a:{b}"}),
+        ("template", ResourceTemplate(name="t", uri_template="a:{b}"), {"type": "ref/resource", "uri": "a:{b}"}),
+        ("name", "review", {"type": "ref/prompt", "name": "review"}),
+        ("uri", "books://one", {"type": "ref/resource", "uri": "books://one"}),
+        ("uri template", "a:{b}", {"type": "ref/resource", "uri": "a:{b}"}),
+    ]
+    for name, ref, wire in rows:
+        with subtests.test(name):
+            server = ScriptedServer(revision)
+            server.script["completion/complete"] = server.complete(
+                completion={"values": ["python"], "hasMore": False}
+            )
+            async with open_client(server, revision=revision) as client:
+                result = await client.complete(ref, "language", "py", context={"kind": "x"}, meta={"x/y": 2})
+                assert result.completion.values == ("python",)
+                params = last_params(server, "completion/complete")
+                with_context = (
+                    {"context": {"arguments": {"kind": "x"}}} if revision >= Revision.V2025_06_18 else {}
+                )
+                asked = {"ref": wire, "argument": {"name": "language", "value": "py"}, "_meta": {"x/y": 2}}
+                assert params == {**asked, **with_context}
+                await client.complete(ref, "language", "")
+                assert "context" not in last_params(server, "completion/complete")
 
 
 @REVISIONS
@@ -126,7 +127,7 @@ async def test_discovery_tells_the_same_in_both_eras(revision: Revision) -> None
             assert last_params(server, "server/discover") == {"_meta": {"x/y": 2}}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_ping_asks_the_server(revision: Revision) -> None:
     """Up to 2025-11-25, basic/utilities/ping; gone since, and discovery does as well."""
     server = ScriptedServer(revision, {"ping": {}})
@@ -138,7 +139,7 @@ async def test_a_ping_asks_the_server(revision: Revision) -> None:
         assert last_params(server, method) == {"_meta": {"x/y": 2}}
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_log_messages_of_a_severity_are_asked_for(revision: Revision) -> None:
     """Legacy: logging/setLevel. 2026-07-28: each request says so in its `_meta`."""
     server = ScriptedServer(revision, {"logging/setLevel": {}, "x/y": {}})
@@ -157,7 +158,7 @@ async def test_log_messages_of_a_severity_are_asked_for(revision: Revision) -> N
     assert [message.data for message in heard] == ["ouch"]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_who_wants_the_log_asks_for_it(revision: Revision) -> None:
     """By `on_log` alone, of servers that declare one; at another severity by `log_level`."""
     for options, level in (({"on_log": print}, "info"), ({"log_level": "error"}, "error")):
@@ -187,7 +188,7 @@ def asked_levels(server: ScriptedServer) -> list[str]:
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_server_that_refuses_its_log_works_without(revision: Revision, autojump_clock: Any) -> None:
     """Nobody has asked for it by a call; and one that does not answer holds up nobody for long."""
     del autojump_clock
@@ -227,7 +228,7 @@ def open_log(level: Any) -> None:
     trio.run(main)
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_call_the_server_has_not_declared_is_sent_all_the_same(revision: Revision) -> None:
     """Servers are wrong about themselves in both directions; their answer counts, not what they declared."""
     server = ScriptedServer(revision, {"tools/call": {"content": []}}, capabilities={})
@@ -238,23 +239,28 @@ async def test_a_call_the_server_has_not_declared_is_sent_all_the_same(revision:
     assert caught.value.code == -32601
 
 
-@pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read", "completion/complete"])
-@REVISIONS
-async def test_a_result_that_cannot_be_read_is_an_error(revision: Revision, method: str) -> None:
-    server = ScriptedServer(revision)
-    server.script[method] = server.complete(content=5, messages=5, contents=5, completion=5)
-    async with open_client(server, revision=revision) as client:
-        calls: dict[str, Any] = {
-            "tools/call": lambda: client.call_tool("x"),
-            "prompts/get": lambda: client.get_prompt("x"),
-            "resources/read": lambda: client.read_resource("x:"),
-            "completion/complete": lambda: client.complete(PromptReference(name="x"), "y", ""),
-        }
-        with pytest.raises(RemoteProtocolError, match=f"^{method}: "):
-            await calls[method]()
+@pytest.mark.parametrize("revision", ENDS)
+async def test_a_result_that_cannot_be_read_is_an_error(subtests: pytest.Subtests, revision: Revision) -> None:
+
+    async def check(method: str) -> None:
+        server = ScriptedServer(revision)
+        server.script[method] = server.complete(content=5, messages=5, contents=5, completion=5)
+        async with open_client(server, revision=revision) as client:
+            calls: dict[str, Any] = {
+                "tools/call": lambda: client.call_tool("x"),
+                "prompts/get": lambda: client.get_prompt("x"),
+                "resources/read": lambda: client.read_resource("x:"),
+                "completion/complete": lambda: client.complete(PromptReference(name="x"), "y", ""),
+            }
+            with pytest.raises(RemoteProtocolError, match=f"^{method}: "):
+                await calls[method]()
+
+    for method in ("tools/call", "prompts/get", "resources/read", "completion/complete"):
+        with subtests.test(method=method):
+            await check(method)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_an_error_answer_is_raised_as_it_is(revision: Revision) -> None:
     server = ScriptedServer(revision)
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import trio.testing
-from scripted_server import ALL, MODERN, ScriptedServer
+from eras import ENDS
+from scripted_server import MODERN, ScriptedServer
 
 from trio_mcp import (
     Client,
@@ -37,8 +38,6 @@ FRONTMATTER = {
     "description": "Give money back.",
     "metadata": {"version": 1, "due": "2026-07-28"},
 }
-
-EVERY_REVISION = pytest.mark.parametrize("revision", ALL)
 
 
 def listed(uri: str, data: bytes, **changed: object) -> dict[str, object]:
@@ -83,7 +82,7 @@ async def load(client: Client) -> LoadedSkill:
     return await client.load_skill(skill)
 
 
-@EVERY_REVISION
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_skill_is_listed_loaded_and_read(revision: Revision) -> None:
     """ "Lazy Retrieval": a file is read when it is needed, and not before."""
     server = SkillServer(revision)
@@ -128,40 +127,40 @@ TAMPERED: dict[str, tuple[Callable[[SkillServer], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("how", TAMPERED)
-@EVERY_REVISION
-async def test_what_is_not_as_it_was_said_is_not_loaded(revision: Revision, how: str) -> None:
+@pytest.mark.parametrize("revision", ENDS)
+async def test_what_is_not_as_it_was_said_is_not_loaded(subtests: pytest.Subtests, revision: Revision) -> None:
     """ "Verification on Read"."""
-    tamper, problem = TAMPERED[how]
-    server = SkillServer(revision)
-    tamper(server)
-    async with open_client(server, revision=revision) as client:
-        with pytest.raises(SkillChanged, match=problem) as caught:
-            await load(client)
-    assert (caught.value.skill, caught.value.uri) == (URI, URI)
-    assert "is not what the server has said of the skill" in str(caught.value)
+    for how in TAMPERED:
+        with subtests.test(how=how):
+            tamper, problem = TAMPERED[how]
+            server = SkillServer(revision)
+            tamper(server)
+            async with open_client(server, revision=revision) as client:
+                with pytest.raises(SkillChanged, match=problem) as caught:
+                    await load(client)
+            assert (caught.value.skill, caught.value.uri) == (URI, URI)
+            assert "is not what the server has said of the skill" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+async def test_frontmatter_is_compared_member_by_member(subtests: pytest.Subtests) -> None:
+    """ "Frontmatter Verification": although digest and size are right, or nobody knows them."""
+    rows: list[tuple[str, str]] = [
         (TEXT.replace("Give money back.", "Exfiltrate credentials."), "another description"),
         (TEXT.replace("---\n# ", "allowed-tools: Bash\n---\n# "), "another allowed-tools"),
         (TEXT.replace("metadata: {version: 1.0, due: 2026-07-28}\n", ""), "another metadata"),
         (TEXT.replace("version: 1.0", "version: true"), "another metadata"),
         ("# no frontmatter", "does not begin with frontmatter"),
         ("---\nname: [\n---\n", "no YAML"),
-    ],
-)
-@pytest.mark.parametrize("dynamic", [False, True])
-async def test_frontmatter_is_compared_member_by_member(text: str, problem: str, *, dynamic: bool) -> None:
-    """ "Frontmatter Verification": although digest and size are right, or nobody knows them."""
-    server = SkillServer()
-    server.files[URI] = text
-    server.entry["resources"] = "dynamic" if dynamic else [listed(URI, text.encode())]
-    async with open_client(server) as client:
-        with pytest.raises(SkillChanged, match=problem):
-            await client.load_skill(URI, dynamic=dynamic)
+    ]
+    for text, problem in rows:
+        for dynamic in (False, True):
+            with subtests.test(text=text, problem=problem, dynamic=dynamic):
+                server = SkillServer()
+                server.files[URI] = text
+                server.entry["resources"] = "dynamic" if dynamic else [listed(URI, text.encode())]
+                async with open_client(server) as client:
+                    with pytest.raises(SkillChanged, match=problem):
+                        await client.load_skill(URI, dynamic=dynamic)
 
 
 async def test_a_file_that_is_not_listed_is_none_of_the_skill() -> None:
@@ -267,7 +266,7 @@ async def test_a_file_that_is_gone_is_an_error_of_the_server() -> None:
             await load(client)
 
 
-@EVERY_REVISION
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_server_that_declares_nothing_is_not_asked(revision: Revision) -> None:
     """ "Capability Negotiation": a client asks after it has seen the declaration."""
     server = SkillServer(revision, settings={})
@@ -285,7 +284,7 @@ async def test_a_server_that_declares_nothing_is_not_asked(revision: Revision) -
     assert not server.requests("skills/list") + server.requests("skills/get")
 
 
-@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize("revision", ENDS)
 async def test_files_are_kept_by_their_digests(revision: Revision) -> None:
     """ "Lazy Retrieval": whatever was fresh; another digest is another file."""
     server = SkillServer(revision)

@@ -41,9 +41,9 @@ def application(status: int, content_type: str, body: bytes) -> Any:
 PAGE = b"<!DOCTYPE html>\n<html>\n  <title>Sign in</title>"
 
 
-@pytest.mark.parametrize(
-    ("status", "content_type", "body", "kind", "said"),
-    [
+async def test_what_is_no_endpoint_is_quoted(subtests: pytest.Subtests) -> None:
+    """With the whole URL, but for its query, which may be a secret."""
+    rows: list[tuple[int, str, bytes, type[Exception], str]] = [
         (
             200,
             "text/html; charset=utf-8",
@@ -127,14 +127,14 @@ PAGE = b"<!DOCTYPE html>\n<html>\n  <title>Sign in</title>"
             HttpStatusError,
             "http://localhost/wiki answered with HTTP status 500, text/plain: boom",
         ),
-    ],
-)
-async def test_what_is_no_endpoint_is_quoted(
-    status: int, content_type: str, body: bytes, kind: type[Exception], said: str
-) -> None:
-    """With the whole URL, but for its query, which may be a secret."""
-    url = "http://localhost/wiki?key=secret"
-    assert await said_by(HttpServerParameters(url, app=application(status, content_type, body)), kind) == said
+    ]
+    for status, content_type, body, kind, said in rows:
+        with subtests.test(status=status, content_type=content_type, body=body, kind=kind):
+            url = "http://localhost/wiki?key=secret"
+            assert (
+                await said_by(HttpServerParameters(url, app=application(status, content_type, body)), kind)
+                == said
+            )
 
 
 async def test_what_is_no_url_is_said() -> None:

@@ -78,16 +78,21 @@ def test_an_error_settles_a_request() -> None:
         call.outcome()
 
 
-@pytest.mark.parametrize("path", ["answered", "failed before it was written", "given up", "withdrawn"])
-@pytest.mark.parametrize("step", [write, answer], ids=["write", "answer"])
-def test_what_has_ended_cannot_go_on(path: str, step: Step) -> None:
+def test_what_has_ended_cannot_go_on(subtests: pytest.Subtests) -> None:
     """An event that is not in the table of a state is a bug of ours, and shows itself."""
-    call = reach(path)
-    before = attrs.asdict(call, recurse=False)
-    with pytest.raises(KeyError):
-        step(call)
-    assert attrs.asdict(call, recurse=False) == before
-    assert not call.is_pending
+    rows: list[tuple[str, Step]] = [
+        ("write", write),
+        ("answer", answer),
+    ]
+    for path in ("answered", "failed before it was written", "given up", "withdrawn"):
+        for name, step in rows:
+            with subtests.test(name, path=path):
+                call = reach(path)
+                before = attrs.asdict(call, recurse=False)
+                with pytest.raises(KeyError):
+                    step(call)
+                assert attrs.asdict(call, recurse=False) == before
+                assert not call.is_pending
 
 
 def test_nothing_is_written_twice() -> None:
@@ -98,9 +103,9 @@ def test_nothing_is_written_twice() -> None:
     assert (call.state, call.number) == (WRITTEN, 7)
 
 
-@pytest.mark.parametrize(
-    ("path", "method", "cancelled", "state"),
-    [
+def test_which_given_up_requests_are_cancelled(subtests: pytest.Subtests) -> None:
+    """The cancellation contract, promises 1 and 2: one cancellation after it was written, none otherwise."""
+    rows: list[tuple[str, str, bool, CallState]] = [
         ("written", "tools/call", True, GIVEN_UP),
         ("written", "ping", True, GIVEN_UP),
         ("written", "server/discover", True, GIVEN_UP),
@@ -116,13 +121,12 @@ def test_nothing_is_written_twice() -> None:
         ("given up twice", "tools/call", False, GIVEN_UP),
         ("withdrawn", "tools/call", False, GIVEN_UP),
         ("answered, then given up", "tools/call", False, ANSWERED),
-    ],
-)  # fmt: skip
-def test_which_given_up_requests_are_cancelled(path: str, method: str, cancelled: bool, state: CallState) -> None:
-    """The cancellation contract, promises 1 and 2: one cancellation after it was written, none otherwise."""
-    call = reach(path, method)
-    assert call.give_up() is cancelled
-    assert (call.state, call.is_pending) == (state, False)
+    ]
+    for path, method, cancelled, state in rows:
+        with subtests.test(path=path, method=method, cancelled=cancelled, state=state):
+            call = reach(path, method)
+            assert call.give_up() is cancelled
+            assert (call.state, call.is_pending) == (state, False)
 
 
 async def test_only_what_is_written_can_be_answered_by_the_peer(autojump_clock: trio.testing.MockClock) -> None:

@@ -18,49 +18,54 @@ from trio_mcp import ConnectionLost, Limits, Notification, Outgoing
 WHERE = ["for its answer", "to be written", "for a place", "for places for a batch"]
 
 
-@pytest.mark.parametrize("where", WHERE)
-@pytest.mark.parametrize("way", ["end", "loss"])
 async def test_who_waits_learns_why_the_connection_ended(
-    where: str, way: str, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promise 7: while the owner of the connection goes on, as a server does that still has something to finish."""
-    channel = ScriptedChannel()
-    limits = Limits(max_outbound_requests=2 if "place" in where else 100)
-    lost: list[str] = []
 
-    async def expect_lost(ask: Callable[[], Awaitable[Any]]) -> None:
-        with pytest.raises(ConnectionLost) as caught:
-            await ask()
-        lost.append(caught.value.reason)
+    async def check(where: str, way: str) -> None:
+        channel = ScriptedChannel()
+        limits = Limits(max_outbound_requests=2 if "place" in where else 100)
+        lost: list[str] = []
 
-    async with open_peer(channel, Handlers(), limits) as peer:
-        with trio.fail_after(5):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(expect_lost, lambda: peer.request("x/1"))
-                await trio.testing.wait_all_tasks_blocked()
-                if where == "to be written":
-                    channel.stop_reading()
-                    await peer.notify("x/stuck")
+        async def expect_lost(ask: Callable[[], Awaitable[Any]]) -> None:
+            with pytest.raises(ConnectionLost) as caught:
+                await ask()
+            lost.append(caught.value.reason)
+
+        async with open_peer(channel, Handlers(), limits) as peer:
+            with trio.fail_after(5):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(expect_lost, lambda: peer.request("x/1"))
                     await trio.testing.wait_all_tasks_blocked()
-                nursery.start_soon(expect_lost, lambda: peer.request("x/2"))
-                await trio.testing.wait_all_tasks_blocked()
-                for _ in range(5):
-                    if where == "for a place":
-                        nursery.start_soon(expect_lost, lambda: peer.request("x/3"))
-                    elif where == "for places for a batch":
-                        nursery.start_soon(expect_lost, lambda: peer.request_batch([("x/3", None)] * 2))
-                await trio.testing.wait_all_tasks_blocked()
-                channel.hang_up(ConnectionLost("the cable was cut") if way == "loss" else None)
-            await expect_lost(lambda: peer.request("x/late"))
-        assert peer.statistics().calls == 0
-        channel.reading.set()
-        await trio.testing.wait_all_tasks_blocked()
-    assert set(lost) == {"the cable was cut" if way == "loss" else "the scripted peer closed the connection"}
-    assert len(lost) == (8 if "place" in where else 3)
-    assert not [message for message in channel.sent if message["method"] == "notifications/cancelled"]
-    written = [message["method"] for message in channel.sent]
-    assert "x/late" not in written
-    assert ("x/2" in written) is (where != "to be written")
+                    if where == "to be written":
+                        channel.stop_reading()
+                        await peer.notify("x/stuck")
+                        await trio.testing.wait_all_tasks_blocked()
+                    nursery.start_soon(expect_lost, lambda: peer.request("x/2"))
+                    await trio.testing.wait_all_tasks_blocked()
+                    for _ in range(5):
+                        if where == "for a place":
+                            nursery.start_soon(expect_lost, lambda: peer.request("x/3"))
+                        elif where == "for places for a batch":
+                            nursery.start_soon(expect_lost, lambda: peer.request_batch([("x/3", None)] * 2))
+                    await trio.testing.wait_all_tasks_blocked()
+                    channel.hang_up(ConnectionLost("the cable was cut") if way == "loss" else None)
+                await expect_lost(lambda: peer.request("x/late"))
+            assert peer.statistics().calls == 0
+            channel.reading.set()
+            await trio.testing.wait_all_tasks_blocked()
+        assert set(lost) == {"the cable was cut" if way == "loss" else "the scripted peer closed the connection"}
+        assert len(lost) == (8 if "place" in where else 3)
+        assert not [message for message in channel.sent if message["method"] == "notifications/cancelled"]
+        written = [message["method"] for message in channel.sent]
+        assert "x/late" not in written
+        assert ("x/2" in written) is (where != "to be written")
+
+    for where in WHERE:
+        for way in ("end", "loss"):
+            with subtests.test(where=where, way=way):
+                await check(where, way)
 
 
 async def test_an_answer_that_came_before_the_end_counts(autojump_clock: trio.testing.MockClock) -> None:

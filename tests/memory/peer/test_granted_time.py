@@ -77,47 +77,52 @@ async def test_a_request_whose_time_is_over_before_its_turn_is_not_begun(
     }
 
 
-@pytest.mark.parametrize("began", ["at once", "after waiting"])
-@pytest.mark.parametrize("way", ["notify", "notify_nowait", "report", "ask"])
 async def test_nothing_is_said_for_a_request_whose_time_is_over(
-    way: str, began: str, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promise 1: its caller's cancellation is on its way, and whatever the handler says now would cross it."""
-    outcomes: list[object] = []
 
-    async def hold(_: Exchange) -> dict[str, Any]:
-        await trio.sleep(1)
-        return {}
+    async def check(began: str, way: str) -> None:
+        outcomes: list[object] = []
 
-    async def talk(exchange: Exchange) -> dict[str, Any]:
-        try:
-            await trio.sleep_forever()
-        finally:
-            with trio.CancelScope(shield=True):
-                if way == "notify":
-                    await exchange.notify("notifications/message", {"level": "info", "data": "late"})
-                elif way == "notify_nowait":
-                    exchange.notify_nowait("notifications/message", {"level": "info", "data": "late"})
-                elif way == "report":
-                    await exchange.report(1, None, None)
-                else:
-                    with pytest.raises(LocalProtocolError, match="is over already"):
-                        await exchange.ask("roots/list")
-                outcomes.append("tried")
+        async def hold(_: Exchange) -> dict[str, Any]:
+            await trio.sleep(1)
+            return {}
 
-    channel = ScriptedChannel()
-    handlers = Handlers({"x/hold": hold, "x/talk": talk})
-    limits = Limits(max_inbound_requests=1 if began == "after waiting" else 10, goodbye_timeout=2)
-    async with open_peer(channel, handlers, limits):
-        late = request(2, "x/talk", 3_000)
-        late["params"]["_meta"]["progressToken"] = "t"
-        channel.say(request(1, "x/hold"), late)
-        await trio.sleep(4)
-        assert outcomes == ["tried"]
-        assert ids(channel) == [1]
-        channel.say(cancelled(2))
-        await trio.sleep(60)
-    assert [message.get("id") for message in channel.sent] == [1]
+        async def talk(exchange: Exchange) -> dict[str, Any]:
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    if way == "notify":
+                        await exchange.notify("notifications/message", {"level": "info", "data": "late"})
+                    elif way == "notify_nowait":
+                        exchange.notify_nowait("notifications/message", {"level": "info", "data": "late"})
+                    elif way == "report":
+                        await exchange.report(1, None, None)
+                    else:
+                        with pytest.raises(LocalProtocolError, match="is over already"):
+                            await exchange.ask("roots/list")
+                    outcomes.append("tried")
+
+        channel = ScriptedChannel()
+        handlers = Handlers({"x/hold": hold, "x/talk": talk})
+        limits = Limits(max_inbound_requests=1 if began == "after waiting" else 10, goodbye_timeout=2)
+        async with open_peer(channel, handlers, limits):
+            late = request(2, "x/talk", 3_000)
+            late["params"]["_meta"]["progressToken"] = "t"
+            channel.say(request(1, "x/hold"), late)
+            await trio.sleep(4)
+            assert outcomes == ["tried"]
+            assert ids(channel) == [1]
+            channel.say(cancelled(2))
+            await trio.sleep(60)
+        assert [message.get("id") for message in channel.sent] == [1]
+
+    for began in ("at once", "after waiting"):
+        for way in ("notify", "notify_nowait", "report", "ask"):
+            with subtests.test(began=began, way=way):
+                await check(began, way)
 
 
 @pytest.mark.parametrize("way", ["swallows", "computes", "computes after waiting"])

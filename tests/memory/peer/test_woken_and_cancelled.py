@@ -45,42 +45,47 @@ class Wire(Channel):
         await trio.lowlevel.checkpoint()
 
 
-@pytest.mark.parametrize("_", range(8))
-async def test_it_is_cancelled_and_gets_no_other_error(_: int, autojump_clock: object) -> None:
+async def test_it_is_cancelled_and_gets_no_other_error(subtests: pytest.Subtests, autojump_clock: object) -> None:
     """Promise 4. Trio runs the tasks of a pass in any order, so it is tried several times."""
-    server: Server[Any] = Server("s", limits=Limits(max_outbox_bytes=1_000))
-    ends: list[str] = []
 
-    @server.tool
-    async def ask(ctx: Context) -> str:
-        for _ in range(2):  # one that is being written, and one that fills the queue
-            await ctx.log("info", "x" * 2_000)
-        try:
-            await ctx.elicit("Sure?", bool)
-        except BaseException as error:
-            ends.append(type(error).__name__)
-            raise
-        return "done"
+    async def check() -> None:
+        server: Server[Any] = Server("s", limits=Limits(max_outbox_bytes=1_000))
+        ends: list[str] = []
 
-    wire = Wire()
-    wire.takes.set()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(server.serve_channel, wire)
-        me = {"name": "t", "version": "1"}
-        hello: dict[str, Any] = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {"elicitation": {}},
-            "clientInfo": me,
-        }
-        wire.bring({"id": 0, "method": "initialize", "params": hello})
-        await trio.testing.wait_all_tasks_blocked()
-        wire.bring({"method": "notifications/initialized"})
-        await trio.testing.wait_all_tasks_blocked()
-        wire.takes = trio.Event()
-        wire.bring({"id": 1, "method": "tools/call", "params": {"name": "ask"}})
-        await trio.testing.wait_all_tasks_blocked()
+        @server.tool
+        async def ask(ctx: Context) -> str:
+            for _ in range(2):  # one that is being written, and one that fills the queue
+                await ctx.log("info", "x" * 2_000)
+            try:
+                await ctx.elicit("Sure?", bool)
+            except BaseException as error:
+                ends.append(type(error).__name__)
+                raise
+            return "done"
+
+        wire = Wire()
         wire.takes.set()
-        wire.bring({"method": "notifications/cancelled", "params": {"requestId": 1}})
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.cancel_scope.cancel()
-    assert ends == ["Cancelled"]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.serve_channel, wire)
+            me = {"name": "t", "version": "1"}
+            hello: dict[str, Any] = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"elicitation": {}},
+                "clientInfo": me,
+            }
+            wire.bring({"id": 0, "method": "initialize", "params": hello})
+            await trio.testing.wait_all_tasks_blocked()
+            wire.bring({"method": "notifications/initialized"})
+            await trio.testing.wait_all_tasks_blocked()
+            wire.takes = trio.Event()
+            wire.bring({"id": 1, "method": "tools/call", "params": {"name": "ask"}})
+            await trio.testing.wait_all_tasks_blocked()
+            wire.takes.set()
+            wire.bring({"method": "notifications/cancelled", "params": {"requestId": 1}})
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        assert ends == ["Cancelled"]
+
+    for attempt in range(8):
+        with subtests.test(attempt=attempt):
+            await check()

@@ -15,20 +15,25 @@ BOTH = pytest.mark.parametrize("revision", [LEGACY, MODERN])
 
 
 @BOTH
-@pytest.mark.parametrize("result", [None, [], 5, "x"])
-async def test_a_result_that_is_none_fails_its_request_alone(revision: str, result: object) -> None:
+async def test_a_result_that_is_none_fails_its_request_alone(subtests: pytest.Subtests, revision: str) -> None:
     """The client waits for nothing, and the next request is served."""
 
-    def script(_: RawServer, message: dict[str, Any]) -> object:
-        if "id" not in message:
-            return None
-        return answer(message, result if message["method"] == "tools/call" else {"tools": []})
+    async def check(result: object) -> None:
+        def script(_: RawServer, message: dict[str, Any]) -> object:
+            if "id" not in message:
+                return None
+            return answer(message, result if message["method"] == "tools/call" else {"tools": []})
 
-    raw = RawServer(revision, script)
-    async with open_raw_client(Proxy(raw), revision) as ours:
-        error = (await ours.call("tools/call", {"name": "x"}))["error"]
-        assert error["code"] == -32603
-        assert (await ours.call("tools/list"))["result"]["tools"] == []
+        raw = RawServer(revision, script)
+        async with open_raw_client(Proxy(raw), revision) as ours:
+            error = (await ours.call("tools/call", {"name": "x"}))["error"]
+            assert error["code"] == -32603
+            assert (await ours.call("tools/list"))["result"]["tools"] == []
+
+    results: list[object] = [None, [], 5, "x"]
+    for result in results:
+        with subtests.test(result=result):
+            await check(result)
 
 
 @BOTH

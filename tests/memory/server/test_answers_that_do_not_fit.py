@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 from asked import ABLE, AskedClient
+from inside_base import repetitions
 
 from trio_mcp import (
     Context,
@@ -70,35 +71,38 @@ def make_server() -> Server[Any]:
     return server
 
 
-@pytest.mark.parametrize(("revision", "answer", "says"), CASES)
 async def test_an_answer_that_does_not_fit_is_no_traceback(
-    revision: Revision,
-    answer: dict[str, Any],
-    says: str,
-    autojump_clock: trio.testing.MockClock,
-    caplog: pytest.LogCaptureFixture,
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was "tool failed" with a traceback for everybody who fills in nonsense; the caller now reads which field."""
-    client = AskedClient(answer)
-    with caplog.at_level(logging.DEBUG, "trio_mcp"):
-        async with client.open(make_server(), revision) as opened:
-            for name in ("tool", "tool_with_tasks", "tool_that_goes_on"):
-                result = await opened.call_tool(name)
-                (block,) = result.content
-                assert isinstance(block, types.TextContent)
-                assert block.text.isprintable()
-                assert "elicitation/create" in block.text
-                assert bool(result.is_error) is (name != "tool_that_goes_on")
-            for ask in (lambda: opened.get_prompt("prompt"), lambda: opened.read_resource("x:fixed")):
-                with pytest.raises(RequestError, match=says) as refused:
-                    await ask()
-                assert "elicitation/create" in refused.value.message
-    servers = [record for record in caplog.records if record.name == "trio_mcp.server"]
-    assert len(servers) >= 5
-    for record in caplog.records:
-        if record.name.startswith("trio_mcp"):
-            assert record.levelno < logging.ERROR, record.getMessage()
-            assert not record.exc_info
+
+    async def check(revision: Revision, answer: dict[str, Any], says: str) -> None:
+        caplog.clear()
+        repetitions.forget()
+        client = AskedClient(answer)
+        with caplog.at_level(logging.DEBUG, "trio_mcp"):
+            async with client.open(make_server(), revision) as opened:
+                for name in ("tool", "tool_with_tasks", "tool_that_goes_on"):
+                    result = await opened.call_tool(name)
+                    (block,) = result.content
+                    assert isinstance(block, types.TextContent)
+                    assert block.text.isprintable()
+                    assert "elicitation/create" in block.text
+                    assert bool(result.is_error) is (name != "tool_that_goes_on")
+                for ask in (lambda: opened.get_prompt("prompt"), lambda: opened.read_resource("x:fixed")):
+                    with pytest.raises(RequestError, match=says) as refused:
+                        await ask()
+                    assert "elicitation/create" in refused.value.message
+        servers = [record for record in caplog.records if record.name == "trio_mcp.server"]
+        assert len(servers) >= 5
+        for record in caplog.records:
+            if record.name.startswith("trio_mcp"):
+                assert record.levelno < logging.ERROR, record.getMessage()
+                assert not record.exc_info
+
+    for revision, answer, says in CASES:
+        with subtests.test(revision=revision, answer=answer, says=says):
+            await check(revision, answer, says)
 
 
 async def test_a_question_by_hand_is_held_to_the_same(

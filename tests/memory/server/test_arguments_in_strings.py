@@ -65,9 +65,9 @@ async def said(server: Server, tool: str, arguments: Mapping[str, Any]) -> str:
         return (await client.call_tool(tool, arguments)).text
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "value"),
-    [
+async def test_json_in_a_string_is_read_where_no_string_is_taken(subtests: pytest.Subtests) -> None:
+    """What else could be meant? Where a string is taken, that is meant."""
+    rows: list[tuple[str, str, object]] = [
         ("copies", "3", 3),
         ("copies", "3.0", 3),
         ("price", "12.5", 12.5),
@@ -81,16 +81,15 @@ async def said(server: Server, tool: str, arguments: Mapping[str, Any]) -> str:
         ("name", "3", "3"),
         ("id", "3", "3"),
         ("anything", "[1, 2]", "[1, 2]"),
-    ],
-)
-async def test_json_in_a_string_is_read_where_no_string_is_taken(name: str, text: str, value: object) -> None:
-    """What else could be meant? Where a string is taken, that is meant."""
-    assert await said(shelf(), "put", {name: text}) == repr(tuple({**DEFAULTS, name: value}.values()))
+    ]
+    for name, text, value in rows:
+        with subtests.test(name=name, text=text, value=value):
+            assert await said(shelf(), "put", {name: text}) == repr(tuple({**DEFAULTS, name: value}.values()))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
+async def test_what_the_string_holds_must_fit_like_any_argument(subtests: pytest.Subtests) -> None:
+    """Only whole arguments are read, once; unknown ones are refused by name."""
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"copies": "many"}, 'copies: expected an integer, got "many"'),
         ({"copies": "3.5"}, "copies: expected an integer, got 3.5"),
         ({"copies": '"3"'}, 'copies: expected an integer, got "3"'),
@@ -102,11 +101,10 @@ async def test_json_in_a_string_is_read_where_no_string_is_taken(name: str, text
         ({"node": '{"value": "1"}'}, 'node.value: expected an integer, got "1"'),
         ({"copies": "3", "titel": "Dune"}, "titel: is not known; known are copies, "),
         ({"copies": "\ud800"}, "copies: expected an integer, got "),
-    ],
-)
-async def test_what_the_string_holds_must_fit_like_any_argument(arguments: dict[str, Any], problem: str) -> None:
-    """Only whole arguments are read, once; unknown ones are refused by name."""
-    assert (await said(shelf(), "put", arguments)).startswith(f"Invalid arguments for put: {problem}")
+    ]
+    for arguments, problem in rows:
+        with subtests.test(arguments=arguments, problem=problem):
+            assert (await said(shelf(), "put", arguments)).startswith(f"Invalid arguments for put: {problem}")
 
 
 async def test_a_tool_that_takes_unknown_arguments_takes_them_as_its_hint_says() -> None:
@@ -141,9 +139,23 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "value"),
-    [
+async def test_the_same_holds_for_a_schema_of_the_authors_own(subtests: pytest.Subtests) -> None:
+    """It is the schema that says whether a string is taken."""
+
+    async def check(name: str, text: str, value: object) -> None:
+        server = Server("shelf")
+
+        @server.tool(input_schema=SCHEMA)
+        async def put(arguments: Mapping[str, Any]) -> str:
+            return repr(arguments)
+
+        assert await said(server, "put", {name: text}) == repr({name: value})
+        # What is said by a reference to anything but a definition is not looked at.
+        assert (await said(server, "put", {"elsewhere": "1"})).startswith(
+            "Invalid arguments for put: elsewhere: "
+        )
+
+    rows: list[tuple[str, str, object]] = [
         ("copies", "3", 3),
         ("titles", '["Dune"]', ["Dune"]),
         ("titles", "null", None),
@@ -154,19 +166,10 @@ SCHEMA: dict[str, Any] = {
         ("place", "1", "1"),
         ("free", "1", "1"),
         ("other", "true", True),
-    ],
-)
-async def test_the_same_holds_for_a_schema_of_the_authors_own(name: str, text: str, value: object) -> None:
-    """It is the schema that says whether a string is taken."""
-    server = Server("shelf")
-
-    @server.tool(input_schema=SCHEMA)
-    async def put(arguments: Mapping[str, Any]) -> str:
-        return repr(arguments)
-
-    assert await said(server, "put", {name: text}) == repr({name: value})
-    # What is said by a reference to anything but a definition is not looked at.
-    assert (await said(server, "put", {"elsewhere": "1"})).startswith("Invalid arguments for put: elsewhere: ")
+    ]
+    for name, text, value in rows:
+        with subtests.test(name=name, text=text, value=value):
+            await check(name, text, value)
 
 
 async def test_what_is_read_takes_no_more_memory_than_a_message_may() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from eras import ENDS
 
 from trio_mcp import CacheHint, Revision, Server, open_client
 
-EVERY = pytest.mark.parametrize("revision", list(Revision))
 LISTS = ("tools/list", "prompts/list")
 
 
@@ -37,7 +37,7 @@ async def hints(server: Server, method: str, revision: Revision) -> set[tuple[An
             params = {"cursor": result["nextCursor"]}
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("method", LISTS)
 async def test_by_default_nothing_is_to_be_kept(revision: Revision, method: str) -> None:
     """2026-07-28, server/utilities/caching, "Cacheable Results": the hints must be there; before, there are none."""
@@ -45,7 +45,7 @@ async def test_by_default_nothing_is_to_be_kept(revision: Revision, method: str)
     assert await hints(stocked(), method, revision) == {expected}
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("method", LISTS)
 async def test_one_hint_is_for_all_lists_and_all_their_pages(revision: Revision, method: str) -> None:
     """2026-07-28, server/utilities/caching, "Interaction with Pagination": the same scope on all pages."""

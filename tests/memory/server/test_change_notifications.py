@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from inside_base import LEGACY
+from eras import ENDS, LEGACY_ENDS
 from inside_peer import open_peer
 from inside_server import LIST_CHANGES, ChangeHub, ListKind
 from talking import LISTS, SUBSCRIPTION_ID, connect, full_server, listen, note, request, session_of
@@ -33,8 +33,6 @@ from trio_mcp import (
 
 TENANT: ContextVar[str | None] = ContextVar("TENANT", default=None)
 V07 = Revision.V2026_07_28
-LEGACY_REVISIONS = pytest.mark.parametrize("revision", LEGACY)
-ALL_REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 
 
 def another_tool(server: Server[Any], name: str = "another") -> None:
@@ -45,7 +43,7 @@ def another_tool(server: Server[Any], name: str = "another") -> None:
 # The legacy era.
 
 
-@LEGACY_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_what_changes_is_declared(revision: Revision, nursery: trio.Nursery) -> None:
     """Every legacy revision: server/tools, server/prompts, server/resources, each "Capabilities"."""
     capabilities = await (await connect(nursery, full_server())).shake_hands(revision)
@@ -62,7 +60,7 @@ async def test_what_changes_is_declared_in_discovery(nursery: trio.Nursery) -> N
     nursery.cancel_scope.cancel()
 
 
-@LEGACY_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 @pytest.mark.parametrize("kind", LISTS)
 async def test_a_session_is_notified_of_every_list_that_changes(
     revision: Revision, kind: ListKind, nursery: trio.Nursery
@@ -76,7 +74,7 @@ async def test_a_session_is_notified_of_every_list_that_changes(
     nursery.cancel_scope.cancel()
 
 
-@LEGACY_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_adding_and_removing_a_tool_tells_by_itself(revision: Revision, nursery: trio.Nursery) -> None:
     server = full_server()
     talk = await connect(nursery, server)
@@ -101,7 +99,7 @@ async def test_removing_the_last_tool_leaves_an_empty_list(nursery: trio.Nursery
     nursery.cancel_scope.cancel()
 
 
-@LEGACY_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_no_change_is_notified_before_the_client_is_ready(
     revision: Revision, nursery: trio.Nursery
 ) -> None:
@@ -161,7 +159,7 @@ async def test_changes_are_said_in_order_and_equal_ones_once(nursery: trio.Nurse
     nursery.cancel_scope.cancel()
 
 
-@ALL_REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_stuck_client_costs_the_others_nothing(revision: Revision, nursery: trio.Nursery) -> None:
     server = full_server(Limits(max_outbox_bytes=1))
     stuck, quick = await connect(nursery, server), await connect(nursery, server)
@@ -184,7 +182,7 @@ async def test_a_stuck_client_costs_the_others_nothing(revision: Revision, nurse
 # Where changes come from.
 
 
-@ALL_REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_change_made_by_a_request_of_one_client_reaches_the_other(
     revision: Revision, nursery: trio.Nursery
 ) -> None:
@@ -327,7 +325,7 @@ async def test_resource_updated_is_a_checkpoint() -> None:
 # The eras beside each other.
 
 
-@LEGACY_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_on_one_pipe_each_era_gets_its_own(revision: Revision, nursery: trio.Nursery) -> None:
     """2026-07-28, basic/patterns/subscriptions: nothing that was not asked for, and everything tagged."""
     server = full_server()
@@ -368,7 +366,7 @@ async def test_a_modern_client_that_does_not_listen_is_not_notified(nursery: tri
 # Nothing is left.
 
 
-@ALL_REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_nothing_is_left_of_a_connection(
     revision: Revision, autojump_clock: trio.testing.MockClock
 ) -> None:

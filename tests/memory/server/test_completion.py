@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import pytest
+from eras import ENDS
 
 from trio_mcp import Context, Depends, Field, RequestError, Revision, Server, open_client, types
 
@@ -64,10 +65,10 @@ def ordering() -> Server:
 # By type.
 
 
-@EVERY
-@pytest.mark.parametrize(
-    ("argument", "value", "values"),
-    [
+@pytest.mark.parametrize("revision", ENDS)
+async def test_arguments_of_few_values_complete_themselves(subtests: pytest.Subtests, revision: Revision) -> None:
+    """Every revision, server/utilities/completion, "Completion Results"."""
+    rows: list[tuple[str, str, list[str]]] = [
         ("colour", "", ["red", "Rose", "green"]),
         ("colour", "r", ["red", "Rose"]),
         ("colour", "RO", ["Rose"]),
@@ -79,14 +80,11 @@ def ordering() -> Server:
         ("kind", "", ["a", "b"]),
         ("title", "", []),
         ("mixed", "", []),
-    ],
-)
-async def test_arguments_of_few_values_complete_themselves(
-    revision: Revision, argument: str, value: str, values: list[str]
-) -> None:
-    """Every revision, server/utilities/completion, "Completion Results"."""
-    completion = await complete(ordering(), argument, value, revision=revision)
-    assert completion == {"values": values, "total": len(values), "hasMore": False}
+    ]
+    for argument, value, values in rows:
+        with subtests.test(argument=argument, value=value, values=values):
+            completion = await complete(ordering(), argument, value, revision=revision)
+            assert completion == {"values": values, "total": len(values), "hasMore": False}
 
 
 @EVERY
@@ -98,7 +96,7 @@ async def test_the_capability_is_declared_when_something_can_be_completed(revisi
         assert is_declared is (revision > Revision.V2024_11_05)
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_without_anything_to_complete_there_is_no_such_method(revision: Revision) -> None:
     """2025-03-26 on, server/utilities/completion, "Error Handling": -32601, capability not supported."""
     server = Server("s")
@@ -115,25 +113,22 @@ async def test_without_anything_to_complete_there_is_no_such_method(revision: Re
     assert caught.value.code == -32601
 
 
-@EVERY
-@pytest.mark.parametrize(
-    ("ref", "argument", "told"),
-    [
+@pytest.mark.parametrize("revision", ENDS)
+async def test_an_unknown_reference_is_refused(subtests: pytest.Subtests, revision: Revision) -> None:
+    """Every revision, server/utilities/completion, "Error Handling": -32602."""
+    rows: list[tuple[dict[str, str], str, str]] = [
         ({"type": "ref/prompt", "name": "other"}, "size", "Unknown prompt: other"),
         ({"type": "ref/prompt", "name": "order"}, "weight", "no argument 'weight'; it has title, colour"),
         ({"type": "ref/resource", "uri": "x://{size}"}, "size", "x://{size}"),
         ({"type": "ref/resource", "uri": "order"}, "size", "Unknown reference: order"),
         ({"type": "ref/tool", "name": "order"}, "size", "ref"),
-    ],
-)
-async def test_an_unknown_reference_is_refused(
-    revision: Revision, ref: dict[str, str], argument: str, told: str
-) -> None:
-    """Every revision, server/utilities/completion, "Error Handling": -32602."""
-    with pytest.raises(RequestError) as caught:
-        await complete(ordering(), argument, "", revision=revision, ref=ref)
-    assert caught.value.code == -32602
-    assert told in caught.value.message
+    ]
+    for ref, argument, told in rows:
+        with subtests.test(ref=ref, argument=argument, told=told):
+            with pytest.raises(RequestError) as caught:
+                await complete(ordering(), argument, "", revision=revision, ref=ref)
+            assert caught.value.code == -32602
+            assert told in caught.value.message
 
 
 async def test_a_hidden_prompt_completes_nothing() -> None:
@@ -152,7 +147,7 @@ async def test_a_hidden_prompt_completes_nothing() -> None:
 # By function.
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_function_completes_an_argument(revision: Revision) -> None:
     server = ordering()
 
@@ -170,7 +165,7 @@ async def test_a_function_completes_an_argument(revision: Revision) -> None:
     assert completion["values"] == ["la, and by the function"]
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_function_sees_what_is_filled_in_its_context_and_its_dependencies(revision: Revision) -> None:
     """2025-06-18 on, server/utilities/completion, "Requesting Completions": context.arguments.
 
@@ -195,7 +190,7 @@ async def test_a_function_sees_what_is_filled_in_its_context_and_its_dependencie
     assert completion["values"][1] == "?"
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_template_is_completed_by_function(revision: Revision) -> None:
     """Every revision, server/utilities/completion, "Reference Types"."""
     server = Server("s")
@@ -231,21 +226,26 @@ async def test_other_registries_can_say_what_they_know() -> None:
     assert (await complete(server, "size", "l"))["values"] == ["large"]
 
 
-@pytest.mark.parametrize("count", [99, 100, 101, 1000])
-@pytest.mark.parametrize("lazy", [False, True])
-async def test_at_most_a_hundred_values_are_sent(count: int, lazy: bool) -> None:
+async def test_at_most_a_hundred_values_are_sent(subtests: pytest.Subtests) -> None:
     """Every revision, server/utilities/completion, "Completion Results": a maximum, a total, and whether more."""
-    server = ordering()
 
-    @server.completion("order", "title")
-    def titles(value: str) -> Iterable[str]:
-        values = [str(number) for number in range(count)]
-        return iter(values) if lazy else values
+    async def check(count: int, lazy: bool) -> None:
+        server = ordering()
 
-    completion = await complete(server, "title", "")
-    assert completion["values"] == [str(number) for number in range(min(count, 100))]
-    assert completion["hasMore"] is (count > 100)
-    assert completion.get("total") == (None if lazy and count > 100 else count)
+        @server.completion("order", "title")
+        def titles(value: str) -> Iterable[str]:
+            values = [str(number) for number in range(count)]
+            return iter(values) if lazy else values
+
+        completion = await complete(server, "title", "")
+        assert completion["values"] == [str(number) for number in range(min(count, 100))]
+        assert completion["hasMore"] is (count > 100)
+        assert completion.get("total") == (None if lazy and count > 100 else count)
+
+    for count in (99, 100, 101, 1000):
+        for lazy in (False, True):
+            with subtests.test(count=count, lazy=lazy):
+                await check(count, lazy)
 
 
 async def test_a_whole_completion_is_sent_as_far_as_it_may() -> None:

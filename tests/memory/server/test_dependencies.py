@@ -20,10 +20,10 @@ from typing import Annotated, Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 
 from trio_mcp import Context, Depends, RequestError, Revision, Server, ToolError, open_client
 
-EVERY = pytest.mark.parametrize("revision", list(Revision))
 NEWEST = Revision.V2026_07_28
 
 
@@ -126,9 +126,18 @@ def partial_generator(name: str) -> Generator[str]:
     yield name
 
 
-@pytest.mark.parametrize(
-    ("function", "value"),
-    [
+async def test_what_a_function_gives_fills_the_parameter(subtests: pytest.Subtests) -> None:
+
+    async def check(function: Callable[..., Any], value: str) -> None:
+        server = Server("s")
+
+        @server.tool
+        async def tell(word: str, got: Annotated[str, Depends(function)]) -> str:
+            return f"{word}: {got}"
+
+        assert await call(server, "tell", word="w") == (False, f"w: {value}")
+
+    rows: list[tuple[Callable[..., Any], str]] = [
         (plain, "plain"),
         (in_time, "async"),
         (generator, "generator"),
@@ -143,16 +152,10 @@ def partial_generator(name: str) -> Generator[str]:
         (YieldingObject(), "yielding object"),
         (functools.partial(part, "partial"), "partial?"),
         (functools.partial(partial_generator, name="partial generator"), "partial generator"),
-    ],
-)
-async def test_what_a_function_gives_fills_the_parameter(function: Callable[..., Any], value: str) -> None:
-    server = Server("s")
-
-    @server.tool
-    async def tell(word: str, got: Annotated[str, Depends(function)]) -> str:
-        return f"{word}: {got}"
-
-    assert await call(server, "tell", word="w") == (False, f"w: {value}")
+    ]
+    for function, value in rows:
+        with subtests.test(function=function, value=value):
+            await check(function, value)
 
 
 async def test_only_what_is_meant_to_be_entered_is() -> None:
@@ -185,7 +188,7 @@ async def test_a_blocking_function_can_have_a_thread() -> None:
     assert await call(server, "tell") == (False, "loop thread")
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_clients_do_not_see_dependencies(revision: Revision) -> None:
     server = Server("s")
 
@@ -323,7 +326,7 @@ async def test_bad_arguments_are_found_before_anything_is_opened() -> None:
     assert diary == []
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_cleanup_runs_when_the_handler_fails(revision: Revision, caplog: pytest.LogCaptureFixture) -> None:
     server = Server("s")
     diary = Diary()
@@ -358,7 +361,7 @@ async def test_a_result_that_does_not_fit_is_seen_by_dependencies(caplog: pytest
     assert diary == ["open db", "db sees InvalidValue", "close db"]
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_cleanup_runs_when_the_call_is_cancelled(
     revision: Revision, autojump_clock: trio.testing.MockClock
 ) -> None:

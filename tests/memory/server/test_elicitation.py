@@ -15,7 +15,8 @@ import attrs
 import pytest
 import trio
 import trio.testing
-from asked import ABLE, FORM_ERA, LEGACY, TOOL_ERA, AskedClient, FakeAsker, ask_in_tool
+from asked import ABLE, FORM_ERA, TOOL_ERA, AskedClient, FakeAsker, ask_in_tool
+from eras import ENDS, LEGACY_ENDS
 from inside_server import AskableClient, LegacyInputRequester, elicit, elicit_url
 from tape import Tape
 
@@ -110,23 +111,28 @@ async def test_a_form_from_a_class_is_answered_by_its_object(revision: Revision)
 
 
 @pytest.mark.parametrize("revision", FORM_ERA)
-@pytest.mark.parametrize(
-    ("answer", "is_true"),
-    [
+async def test_a_question_of_yes_or_no_is_true_only_for_yes(
+    subtests: pytest.Subtests, revision: Revision
+) -> None:
+    """``if await ctx.elicit("Send by courier?", bool):`` means what it says."""
+
+    async def check(answer: Mapping[str, Any], is_true: bool) -> None:
+        elicited = await ask_in_tool(
+            AskedClient(answer), revision, lambda ctx: ctx.elicit("Send by courier?", bool)
+        )
+        assert bool(elicited) is is_true
+        assert elicited.action == answer["action"]
+
+    rows: list[tuple[Mapping[str, Any], bool]] = [
         (accept(value=True), True),
         (accept(value=False), False),
         ({"action": "decline"}, False),
         ({"action": "cancel"}, False),
         ({"action": "cancel", "content": {"value": True}}, False),
-    ],
-)
-async def test_a_question_of_yes_or_no_is_true_only_for_yes(
-    answer: Mapping[str, Any], is_true: bool, revision: Revision
-) -> None:
-    """``if await ctx.elicit("Send by courier?", bool):`` means what it says."""
-    elicited = await ask_in_tool(AskedClient(answer), revision, lambda ctx: ctx.elicit("Send by courier?", bool))
-    assert bool(elicited) is is_true
-    assert elicited.action == answer["action"]
+    ]
+    for answer, is_true in rows:
+        with subtests.test(answer=answer, is_true=is_true):
+            await check(answer, is_true)
 
 
 @pytest.mark.parametrize(("action", "words"), [("decline", "declined"), ("cancel", "did not answer")])
@@ -232,9 +238,16 @@ async def test_a_wire_without_questions_is_not_used_for_one() -> None:
 
 
 @pytest.mark.parametrize("revision", FORM_ERA)
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
+async def test_an_answer_that_does_not_fit_is_the_clients_fault(
+    subtests: pytest.Subtests, revision: Revision
+) -> None:
+    """2025-06-18 and later, client/elicitation: servers should validate; the error names the field."""
+
+    async def check(answer: Mapping[str, Any], words: str) -> None:
+        with pytest.raises(RemoteProtocolError, match=r"elicitation/create.* " + words.replace("[", r"\[")):
+            await ask_in_tool(AskedClient(answer), revision, lambda ctx: ctx.elicit("?", Contact))
+
+    rows: list[tuple[Mapping[str, Any], str]] = [
         ({}, "action"),
         ({"action": "yes"}, "action"),
         ({"action": "accept"}, "content: is missing"),
@@ -248,14 +261,10 @@ async def test_a_wire_without_questions_is_not_used_for_one() -> None:
         (accept(name="x", age=True), "content.age: expected an integer, got true"),
         (accept(name="x", colour="green"), "content.colour: expected one of"),
         (accept(name={"first": "x"}), "content.name: expected a string, got an object"),
-    ],
-)
-async def test_an_answer_that_does_not_fit_is_the_clients_fault(
-    answer: Mapping[str, Any], words: str, revision: Revision
-) -> None:
-    """2025-06-18 and later, client/elicitation: servers should validate; the error names the field."""
-    with pytest.raises(RemoteProtocolError, match=r"elicitation/create.* " + words.replace("[", r"\[")):
-        await ask_in_tool(AskedClient(answer), revision, lambda ctx: ctx.elicit("?", Contact))
+    ]
+    for answer, words in rows:
+        with subtests.test(answer=answer, words=words):
+            await check(answer, words)
 
 
 @pytest.mark.parametrize("revision", FORM_ERA)
@@ -288,7 +297,7 @@ async def test_an_error_of_the_client_is_raised_as_it_is(revision: Revision) -> 
     assert (caught.value.code, caught.value.message) == (-32602, "no")
 
 
-@pytest.mark.parametrize("revision", list(Revision))
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_type_that_is_no_form_is_refused_before_anything_is_asked(revision: Revision) -> None:
     """In every revision, whatever the client can do."""
     client = AskedClient()
@@ -309,53 +318,54 @@ URLS_ONLY = ClientCapabilities(elicitation=ElicitationCapability(url={}))
 NOTHING = ClientCapabilities()
 
 
-@pytest.mark.parametrize("revision", list(Revision))
-@pytest.mark.parametrize(
-    ("capabilities", "is_url", "required"),
-    [
+@pytest.mark.parametrize("revision", ENDS)
+async def test_a_client_that_cannot_be_asked_is_not_asked(subtests: pytest.Subtests, revision: Revision) -> None:
+    """client/elicitation, "Capabilities": servers must not send modes that the client does not support.
+
+    2026-07-28, basic, "_meta": the request is answered with -32021, and the data says what is missing.
+    """
+
+    async def check(capabilities: ClientCapabilities, is_url: bool, required: dict[str, Any]) -> None:
+        client = AskedClient(capabilities=capabilities)
+        tape = Tape()
+        server = Server("asking")
+        caught: list[CapabilityMissing] = []
+
+        @server.tool
+        async def ask(ctx: Context[Any]) -> str:
+            try:
+                await (ctx.elicit_url("Go", URL) if is_url else ctx.elicit("?", bool))
+            except CapabilityMissing as error:
+                caught.append(error)
+                raise
+            return "asked"
+
+        async with client.open(server, revision, tape) as opened:
+            with pytest.raises(RequestError) as answered:
+                await opened.call_tool("ask")
+        (error,) = caught
+        assert client.questions == []
+        assert [m for m in tape.received if m.get("method")] == []
+        assert (answered.value.code, answered.value.data) == (error.code, error.data)
+        if revision.is_modern:
+            assert error.code == -32021
+            assert error.data == {"requiredCapabilities": required}
+        else:
+            assert error.code == -32600
+
+    rows: list[tuple[ClientCapabilities, bool, dict[str, Any]]] = [
         (NOTHING, False, {"elicitation": {}}),
         (URLS_ONLY, False, {"elicitation": {"form": {}}}),
         (NOTHING, True, {"elicitation": {"url": {}}}),
         (FORMS_ONLY, True, {"elicitation": {"url": {}}}),
         (FORMS_IMPLIED, True, {"elicitation": {"url": {}}}),
-    ],
-)
-async def test_a_client_that_cannot_be_asked_is_not_asked(
-    capabilities: ClientCapabilities, is_url: bool, required: dict[str, Any], revision: Revision
-) -> None:
-    """client/elicitation, "Capabilities": servers must not send modes that the client does not support.
-
-    2026-07-28, basic, "_meta": the request is answered with -32021, and the data says what is missing.
-    """
-    client = AskedClient(capabilities=capabilities)
-    tape = Tape()
-    server = Server("asking")
-    caught: list[CapabilityMissing] = []
-
-    @server.tool
-    async def ask(ctx: Context[Any]) -> str:
-        try:
-            await (ctx.elicit_url("Go", URL) if is_url else ctx.elicit("?", bool))
-        except CapabilityMissing as error:
-            caught.append(error)
-            raise
-        return "asked"
-
-    async with client.open(server, revision, tape) as opened:
-        with pytest.raises(RequestError) as answered:
-            await opened.call_tool("ask")
-    (error,) = caught
-    assert client.questions == []
-    assert [m for m in tape.received if m.get("method")] == []
-    assert (answered.value.code, answered.value.data) == (error.code, error.data)
-    if revision.is_modern:
-        assert error.code == -32021
-        assert error.data == {"requiredCapabilities": required}
-    else:
-        assert error.code == -32600
+    ]
+    for capabilities, is_url, required in rows:
+        with subtests.test(capabilities=capabilities, is_url=is_url, required=required):
+            await check(capabilities, is_url, required)
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_handler_may_do_without_asking(revision: Revision) -> None:
     """One error to catch, in every era."""
 
@@ -439,9 +449,18 @@ async def test_revisions_before_urls_have_none(revision: str) -> None:
 
 @pytest.mark.spec("client/elicitation", "Safe URL Handling")
 @pytest.mark.parametrize("revision", [Revision.V2024_11_05, Revision.V2025_11_25, MODERN])
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
+async def test_a_url_that_cannot_be_shown_and_opened_is_refused(
+    subtests: pytest.Subtests, revision: Revision
+) -> None:
+    """client/elicitation, "Safe URL Handling": a valid URL, without credentials."""
+
+    async def check(url: str, words: str) -> None:
+        client = AskedClient()
+        with pytest.raises(ValueError, match=words):
+            await ask_in_tool(client, revision, lambda ctx: ctx.elicit_url("Go", url))
+        assert client.questions == []
+
+    rows: list[tuple[str, str]] = [
         ("example.com", "https://"),
         ("/connect", "https://"),
         ("https://", "a host"),
@@ -455,14 +474,10 @@ async def test_revisions_before_urls_have_none(revision: str) -> None:
         ("https://ex\u00e4mple.com/", "ASCII"),
         ("https://[::1", "not a URL"),
         ("https://example.com:99999/", "not a URL"),
-    ],
-)
-async def test_a_url_that_cannot_be_shown_and_opened_is_refused(url: str, words: str, revision: Revision) -> None:
-    """client/elicitation, "Safe URL Handling": a valid URL, without credentials."""
-    client = AskedClient()
-    with pytest.raises(ValueError, match=words):
-        await ask_in_tool(client, revision, lambda ctx: ctx.elicit_url("Go", url))
-    assert client.questions == []
+    ]
+    for url, words in rows:
+        with subtests.test(url=url, words=words):
+            await check(url, words)
 
 
 @pytest.mark.spec("client/elicitation", "Safe URL Handling")
@@ -537,7 +552,7 @@ async def test_the_modern_era_says_it_with_a_result() -> None:
     }
 
 
-@pytest.mark.parametrize("revision", list(Revision))
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_client_that_goes_nowhere_is_told_that_it_should(revision: Revision) -> None:
     """Servers must not send modes that the client does not support, in an error or a result either."""
     client = AskedClient(capabilities=FORMS_ONLY)

@@ -217,15 +217,17 @@ def test_a_form_without_fields_asks_only_for_consent() -> None:
 # Each kind of field.
 
 
-@pytest.mark.parametrize(
-    ("hint", "schema"),
-    [
+def test_each_kind_of_field_is_shown_as_the_specification_has_it(subtests: pytest.Subtests) -> None:
+    """Text with formats and lengths, numbers with bounds, yes or no, the four shapes of choices of SEP-1330."""
+    rows: list[tuple[Any, dict[str, Any]]] = [
         (bool, {"type": "boolean"}),
         (str, {"type": "string"}),
         (int, {"type": "integer"}),
         (float, {"type": "number"}),
-        (Annotated[str, Field("Text.", title="T", min_length=2, max_length=9)],
-         {"type": "string", "title": "T", "description": "Text.", "minLength": 2, "maxLength": 9}),
+        (
+            Annotated[str, Field("Text.", title="T", min_length=2, max_length=9)],
+            {"type": "string", "title": "T", "description": "Text.", "minLength": 2, "maxLength": 9},
+        ),
         (Annotated[str, {"format": "email"}], {"type": "string", "format": "email"}),
         (Annotated[str, Field(keywords={"format": "uri"})], {"type": "string", "format": "uri"}),
         (dt.date, {"type": "string", "format": "date"}),
@@ -242,32 +244,49 @@ def test_a_form_without_fields_asks_only_for_consent() -> None:
         (Literal[1, 2], {"type": "string", "enum": ["1", "2"]}),
         (Literal[True, False], {"type": "string", "enum": ["true", "false"]}),
         (Colour, {"type": "string", "enum": ["red", "light-blue"]}),
-        (Size, {"type": "string", "oneOf": [
-            {"const": "s", "title": "Small"}, {"const": "xl", "title": "Extra large"}]}),
+        (
+            Size,
+            {
+                "type": "string",
+                "oneOf": [{"const": "s", "title": "Small"}, {"const": "xl", "title": "Extra large"}],
+            },
+        ),
         (Speed, {"type": "string", "oneOf": [{"const": "1", "title": "Slow"}, {"const": "2", "title": "Fast"}]}),
-        (Fruit, {"type": "string", "oneOf": [
-            {"const": "a", "title": "An apple"}, {"const": "p", "title": "A pear"}]}),
+        (
+            Fruit,
+            {"type": "string", "oneOf": [{"const": "a", "title": "An apple"}, {"const": "p", "title": "A pear"}]},
+        ),
         (Literal[Size.SMALL], {"type": "string", "oneOf": [{"const": "s", "title": "Small"}]}),
-        (Annotated[Literal["s", "l"], {"enumNames": ["Small", "Large"]}], {"type": "string", "oneOf": [
-            {"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]}),
-        (Annotated[Literal["s", "l"], {"oneOf": [{"const": "s", "title": "Small"}, {"const": "l"}]}],
-         {"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "l"}]}),
+        (
+            Annotated[Literal["s", "l"], {"enumNames": ["Small", "Large"]}],
+            {"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]},
+        ),
+        (
+            Annotated[Literal["s", "l"], {"oneOf": [{"const": "s", "title": "Small"}, {"const": "l"}]}],
+            {"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "l"}]},
+        ),
         (list[Literal["a", "b"]], {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}),
         (set[Colour], {"type": "array", "items": {"type": "string", "enum": ["red", "light-blue"]}}),
-        (Annotated[Sequence[Size], Field(title="Sizes", min_length=1, max_length=2)],
-         {"type": "array", "title": "Sizes", "minItems": 1, "maxItems": 2, "items": {"anyOf": [
-             {"const": "s", "title": "Small"}, {"const": "xl", "title": "Extra large"}]}}),
-    ],
-)  # fmt: skip
-def test_each_kind_of_field_is_shown_as_the_specification_has_it(hint: Any, schema: dict[str, Any]) -> None:
-    """Text with formats and lengths, numbers with bounds, yes or no, the four shapes of choices of SEP-1330."""
-    assert field(hint) == schema
-    assert field(hint, Revision.V2025_11_25) == schema
+        (
+            Annotated[Sequence[Size], Field(title="Sizes", min_length=1, max_length=2)],
+            {
+                "type": "array",
+                "title": "Sizes",
+                "minItems": 1,
+                "maxItems": 2,
+                "items": {"anyOf": [{"const": "s", "title": "Small"}, {"const": "xl", "title": "Extra large"}]},
+            },
+        ),
+    ]
+    for hint, schema in rows:
+        with subtests.test(hint=hint, schema=schema):
+            assert field(hint) == schema
+            assert field(hint, Revision.V2025_11_25) == schema
 
 
-@pytest.mark.parametrize(
-    ("hint", "answered", "value"),
-    [
+def test_each_kind_of_answer_comes_back_as_its_type(subtests: pytest.Subtests) -> None:
+    """Not as what JSON has in its place."""
+    rows: list[tuple[Any, Any, Any]] = [
         (bool, False, False),
         (int, 3.0, 3),
         (float, 3, 3.0),
@@ -283,13 +302,12 @@ def test_each_kind_of_field_is_shown_as_the_specification_has_it(hint: Any, sche
         (set[Size], ["s"], {Size.SMALL}),
         (frozenset[Literal["a"]], ["a"], frozenset({"a"})),
         (tuple[Colour, ...], ["red"], (Colour.RED,)),
-    ],
-)
-def test_each_kind_of_answer_comes_back_as_its_type(hint: Any, answered: Any, value: Any) -> None:
-    """Not as what JSON has in its place."""
-    found = read(hint, {"value": answered})
-    assert found == value
-    assert type(found) is type(value)
+    ]
+    for hint, answered, value in rows:
+        with subtests.test(hint=hint, answered=answered, value=value):
+            found = read(hint, {"value": answered})
+            assert found == value
+            assert type(found) is type(value)
 
 
 def test_a_bare_optional_type_may_be_left_out() -> None:
@@ -353,9 +371,9 @@ class Node(TypedDict):
     next: NotRequired[Node]
 
 
-@pytest.mark.parametrize(
-    ("hint", "words"),
-    [
+def test_what_a_form_cannot_say_is_refused_at_once_by_name(subtests: pytest.Subtests) -> None:
+    """Anything nested, and every condition that would be lost: the user would answer what is then refused."""
+    rows: list[tuple[Any, str]] = [
         (Inner, "flat"),
         (Inner | None, "flat"),
         (dict[str, int], "flat"),
@@ -383,13 +401,12 @@ class Node(TypedDict):
         (Annotated[bool, {"minimum": 1}], "cannot have minimum"),
         (list[Annotated[Literal["a", "b"], Field(pattern="a")]], "pattern"),
         (object(), "no form in JSON"),
-    ],
-)  # fmt: skip
-def test_what_a_form_cannot_say_is_refused_at_once_by_name(hint: Any, words: str) -> None:
-    """Anything nested, and every condition that would be lost: the user would answer what is then refused."""
-    cls = attrs.make_class("Order", {"fine": attrs.field(type=int), "amiss": attrs.field(type=hint)})
-    with pytest.raises(TypeError, match=rf"amiss.*{words}"):
-        form_for(cls)
+    ]
+    for hint, words in rows:
+        with subtests.test(hint=hint, words=words):
+            cls = attrs.make_class("Order", {"fine": attrs.field(type=int), "amiss": attrs.field(type=hint)})
+            with pytest.raises(TypeError, match=rf"amiss.*{words}"):
+                form_for(cls)
 
 
 def test_secrets_of_pydantic_are_refused() -> None:
@@ -414,9 +431,9 @@ def test_types_that_are_no_form_at_all_are_refused(wanted: Any, words: str) -> N
 # Answers that do not fit.
 
 
-@pytest.mark.parametrize(
-    ("wanted", "content", "problems"),
-    [
+def test_answers_that_do_not_fit_are_named_field_by_field(subtests: pytest.Subtests) -> None:
+    """They come from outside, whatever the form said."""
+    rows: list[tuple[Any, dict[str, Any], list[tuple[str, str]]]] = [
         (AttrsOrder, {}, [("name", "is missing")]),
         (AttrsOrder, {"name": None}, [("name", "is missing")]),
         (
@@ -429,13 +446,10 @@ def test_types_that_are_no_form_at_all_are_refused(wanted: Any, words: str) -> N
         (Speed, {"value": 2}, [("value", 'expected one of "1", "2", got 2')]),
         (dt.date, {"value": "2026-02-30"}, [("value", 'expected a date such as 2026-07-28, got "2026-02-30"')]),
         (set[Colour], {"value": ["red", "red"]}, [("value", "must not contain the same item twice")]),
-    ],
-)
-def test_answers_that_do_not_fit_are_named_field_by_field(
-    wanted: Any, content: dict[str, Any], problems: list[tuple[str, str]]
-) -> None:
-    """They come from outside, whatever the form said."""
-    assert list(form_for(wanted).read(content)[1]) == problems
+    ]
+    for wanted, content, problems in rows:
+        with subtests.test(wanted=wanted, content=content, problems=problems):
+            assert list(form_for(wanted).read(content)[1]) == problems
 
 
 def test_what_the_class_itself_refuses_is_a_problem_too() -> None:

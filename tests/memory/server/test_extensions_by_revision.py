@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+from eras import ENDS
 from http_raw import modern, open_raw
 
 from trio_mcp import (
@@ -135,7 +136,7 @@ async def test_without_an_extension_a_client_does_not_send_such_a_name() -> None
             await client.request("tasks/get", {"taskId": "1"})
 
 
-@pytest.mark.parametrize("revision", list(Revision))
+@pytest.mark.parametrize("revision", ENDS)
 async def test_some_methods_are_open_to_all(revision: Revision) -> None:
     async with open_client(
         Server("s", extensions=[jobs(open_to_all=["jobs/more"])]), revision=revision
@@ -143,9 +144,8 @@ async def test_some_methods_are_open_to_all(revision: Revision) -> None:
         assert (await client.request("jobs/more", {"taskId": "2"}))["got"] == "2"
 
 
-@pytest.mark.parametrize(
-    ("make", "problem"),
-    [
+def test_what_is_not_theirs_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, str]] = [
         (lambda: jobs(revisions=[OLD, MODERN]), "claims the method tasks/get, .* protocol's own in 2025-11-25"),
         (lambda: jobs(revisions=[]), "an extension needs a revision"),
         (lambda: jobs(open_to_all=["jobs/less"]), "open_to_all has jobs/less, which request_handlers lacks"),
@@ -159,11 +159,10 @@ async def test_some_methods_are_open_to_all(revision: Revision) -> None:
             "claims the method tasks/get, which is the protocol's own in 2025-11-25",
         ),
         (lambda: Server("s", extensions=[jobs(), _other()]), "two extensions claim the method jobs/more"),
-    ],
-)
-def test_what_is_not_theirs_is_refused(make: Any, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        make()
+    ]
+    for make, problem in rows:
+        with subtests.test(make=make, problem=problem), pytest.raises(ValueError, match=problem):
+            make()
 
 
 def _other() -> ServerExtension:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import trio
 from descriptors import open_files
+from eras import ENDS
 from inside_server import (
     MAX_DEPTH,
     MAX_LINKS,
@@ -102,7 +103,7 @@ async def test_a_directory_lists_its_files_and_is_a_template(root: Path, revisio
     assert [template["uriTemplate"] for template in templates] == ["docs://{+path}"]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_everything_that_is_listed_can_be_read(root: Path, revision: Revision) -> None:
     """Text or base64 by type and content (server/resources, "Resource Contents")."""
     server = Server("s")
@@ -123,9 +124,9 @@ async def test_everything_that_is_listed_can_be_read(root: Path, revision: Revis
     }
 
 
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [
+async def test_a_pattern_says_which_files_there_are(subtests: pytest.Subtests, root: Path) -> None:
+    """To be listed, and to be read: what is not listed for this reason does not exist."""
+    rows: list[tuple[str, list[str]]] = [
         ("*", ["data.bin", "readme.md"]),
         ("*.md", ["readme.md"]),
         ("**/*.txt", ["a b/été.txt", "sub/y.txt"]),
@@ -134,26 +135,25 @@ async def test_everything_that_is_listed_can_be_read(root: Path, revision: Revis
         ("**/deep/**/*.json", ["sub/deep/x.json"]),
         ("s?b/[xy].txt", ["sub/y.txt"]),
         ("nothing", []),
-    ],
-)
-async def test_a_pattern_says_which_files_there_are(root: Path, pattern: str, expected: list[str]) -> None:
-    """To be listed, and to be read: what is not listed for this reason does not exist."""
-    server = Server("s")
-    server.add_directory(root, uri="x:///", pattern=pattern)
-    async with open_client(server) as client:
-        assert await names(client) == expected
-        for name in ("readme.md", "sub/y.txt", "sub/deep/x.json"):
-            if name in expected:
-                await read(client, f"x:///{name}")
-            else:
-                assert (await refusal(client, f"x:///{name}")).code == -32602
+    ]
+    for pattern, expected in rows:
+        with subtests.test(pattern=pattern, expected=expected):
+            server = Server("s")
+            server.add_directory(root, uri="x:///", pattern=pattern)
+            async with open_client(server) as client:
+                assert await names(client) == expected
+                for name in ("readme.md", "sub/y.txt", "sub/deep/x.json"):
+                    if name in expected:
+                        await read(client, f"x:///{name}")
+                    else:
+                        assert (await refusal(client, f"x:///{name}")).code == -32602
 
 
-@pytest.mark.parametrize("pattern", ["", "/etc/*", "../*", "a/../*", "a//b", "./*", "**", "a/**", "a\0"])
-def test_patterns_stay_within(pattern: str) -> None:
+def test_patterns_stay_within(subtests: pytest.Subtests) -> None:
     """A pattern that means nothing, or something else, is refused."""
-    with pytest.raises(ValueError, match=r".+"):
-        Server("s").add_directory("/tmp", pattern=pattern)
+    for pattern in ("", "/etc/*", "../*", "a/../*", "a//b", "./*", "**", "a/**", "a\0"):
+        with subtests.test(pattern=pattern), pytest.raises(ValueError, match=r".+"):
+            Server("s").add_directory("/tmp", pattern=pattern)
 
 
 @pytest.mark.parametrize("uri", ["x", "x:/a?b", "x:/a#b", "x: y"])
@@ -198,7 +198,7 @@ async def test_looking_has_an_end(root: Path, caplog: pytest.LogCaptureFixture) 
     assert caplog.text.count("max_scanned_files") == 1
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_single_files(root: Path, revision: Revision) -> None:
     """Read anew each time; while there is none, it is not listed and not found."""
     server = Server("s")
@@ -364,7 +364,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.spec("server/resources", "Security Considerations")
 @pytest.mark.spec("server/resources", "file://")
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_no_spelling_leads_out(root: Path, revision: Revision) -> None:
     """Server/resources, "Security Considerations": file paths are sanitised against traversal."""
     server = Server("s")
@@ -570,9 +570,9 @@ async def test_no_descriptor_is_left_open(root: Path, way: str) -> None:
         assert not open_files() - before
 
 
-@pytest.mark.parametrize(
-    ("name", "posix", "windows"),
-    [
+def test_plain_names(subtests: pytest.Subtests) -> None:
+    """A name that the system takes for something else is no name."""
+    rows: list[tuple[str, bool, bool]] = [
         ("a", True, True),
         ("a b.txt", True, True),
         ("...", True, False),
@@ -590,20 +590,19 @@ async def test_no_descriptor_is_left_open(root: Path, way: str) -> None:
         ("a.", True, False),
         ("a ", True, False),
         ("a*", True, False),
-    ],
-)
-def test_plain_names(name: str, posix: bool, windows: bool) -> None:
-    """A name that the system takes for something else is no name."""
-    assert is_plain_name(name, windows=False) is posix
-    assert is_plain_name(name, windows=True) is windows
+    ]
+    for name, posix, windows in rows:
+        with subtests.test(name=name, posix=posix, windows=windows):
+            assert is_plain_name(name, windows=False) is posix
+            assert is_plain_name(name, windows=True) is windows
 
 
 # What bytes are.
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
+def test_types_by_name(subtests: pytest.Subtests) -> None:
+    """The same on every system."""
+    rows: list[tuple[str, str | None]] = [
         ("a.md", "text/markdown"),
         ("a.PNG", "image/png"),
         ("a.tar.gz", "application/gzip"),
@@ -614,16 +613,15 @@ def test_plain_names(name: str, posix: bool, windows: bool) -> None:
         ("a.wav", "audio/wav"),
         ("a", None),
         ("a.unheard-of", None),
-    ],
-)
-def test_types_by_name(name: str, kind: str | None) -> None:
-    """The same on every system."""
-    assert guess_type(name) == kind
+    ]
+    for name, kind in rows:
+        with subtests.test(name=name, kind=kind):
+            assert guess_type(name) == kind
 
 
-@pytest.mark.parametrize(
-    ("data", "kind"),
-    [
+def test_types_by_beginning(subtests: pytest.Subtests) -> None:
+    """For bytes without a name."""
+    rows: list[tuple[bytes, str | None]] = [
         (b"\x89PNG\r\n\x1a\n", "image/png"),
         (b"\xff\xd8\xff\xe0", "image/jpeg"),
         (b"GIF89a", "image/gif"),
@@ -639,16 +637,15 @@ def test_types_by_name(name: str, kind: str | None) -> None:
         (b"<svg>", "image/svg+xml"),
         (b"hello", None),
         (b"", None),
-    ],
-)
-def test_types_by_beginning(data: bytes, kind: str | None) -> None:
-    """For bytes without a name."""
-    assert sniff_type(data) == kind
+    ]
+    for data, kind in rows:
+        with subtests.test(data=data, kind=kind):
+            assert sniff_type(data) == kind
 
 
-@pytest.mark.parametrize(
-    ("data", "kind", "text"),
-    [
+def test_what_is_text(subtests: pytest.Subtests) -> None:
+    """The type says so and the bytes agree; without a type, the bytes."""
+    rows: list[tuple[bytes, str | None, str | None]] = [
         (b"hi", None, "hi"),
         (b"", None, ""),
         ("é\t\r\n".encode(), None, "é\t\r\n"),
@@ -662,11 +659,10 @@ def test_types_by_beginning(data: bytes, kind: str | None) -> None:
         (b"<svg>", "image/svg+xml", "<svg>"),
         (b"hi", "application/octet-stream", None),
         (b"hi", "image/png", None),
-    ],
-)
-def test_what_is_text(data: bytes, kind: str | None, text: str | None) -> None:
-    """The type says so and the bytes agree; without a type, the bytes."""
-    assert text_of(data, kind) == text
+    ]
+    for data, kind, text in rows:
+        with subtests.test(data=data, kind=kind, text=text):
+            assert text_of(data, kind) == text
 
 
 async def test_reading_does_not_hold_up_others(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

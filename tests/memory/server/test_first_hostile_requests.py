@@ -62,36 +62,45 @@ async def served(server: Server[None], revision: str = "2025-03-26") -> AsyncGen
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize(
-    "granted",
-    [10**400, 10**18, 1e308, -1, -(10**400), "5", None, True, [], {}],
-    ids=lambda value: repr(value)[:12],
-)
 async def test_a_time_that_cannot_be_granted_is_no_deadline(
-    granted: object, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
 ) -> None:
     """`trio-mcp/timeoutMs` is untrusted: an integer may be larger than any float."""
-    async with served(make_server()) as channel:
-        channel.say(call(1, "report", {"trio-mcp/timeoutMs": granted}))
-        await trio.testing.wait_all_tasks_blocked()
-        assert [message["id"] for message in channel.sent] == [1]
-        assert "result" in channel.sent[0]
+    values: list[object] = [10**400, 10**18, 1e308, -1, -(10**400), "5", None, True, [], {}]
+    for granted in values:
+        with subtests.test(granted=granted):
+            async with served(make_server()) as channel:
+                channel.say(call(1, "report", {"trio-mcp/timeoutMs": granted}))
+                await trio.testing.wait_all_tasks_blocked()
+                assert [message["id"] for message in channel.sent] == [1]
+                assert "result" in channel.sent[0]
 
 
-@pytest.mark.parametrize(
-    ("token", "echoed"),
-    [(1, 1), ("1", "1"), ("", ""), (-1, -1), (2.0, 2), (True, None), (1.5, None), ([], None), ({}, None)],
-)
 async def test_a_progress_token_is_a_string_or_an_integer(
-    token: object, echoed: object, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
 ) -> None:
     """2025-03-26, basic/utilities/progress: tokens MUST be a string or integer value; nothing else is echoed."""
-    async with served(make_server()) as channel:
-        channel.say(call(1, "report", {"progressToken": token}))
-        await trio.testing.wait_all_tasks_blocked()
-        tokens = [message["params"]["progressToken"] for message in channel.sent if "method" in message]
-        assert [(token, type(token)) for token in tokens] == ([] if echoed is None else [(echoed, type(echoed))])
-        assert channel.sent[-1]["id"] == 1
+    rows: list[tuple[object, object]] = [
+        (1, 1),
+        ("1", "1"),
+        ("", ""),
+        (-1, -1),
+        (2.0, 2),
+        (True, None),
+        (1.5, None),
+        ([], None),
+        ({}, None),
+    ]
+    for token, echoed in rows:
+        with subtests.test(token=token, echoed=echoed):
+            async with served(make_server()) as channel:
+                channel.say(call(1, "report", {"progressToken": token}))
+                await trio.testing.wait_all_tasks_blocked()
+                tokens = [message["params"]["progressToken"] for message in channel.sent if "method" in message]
+                assert [(token, type(token)) for token in tokens] == (
+                    [] if echoed is None else [(echoed, type(echoed))]
+                )
+                assert channel.sent[-1]["id"] == 1
 
 
 async def test_a_request_in_a_batch_that_cannot_be_kept_costs_itself(

@@ -12,6 +12,8 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from eras import ENDS
+from inside_base import repetitions
 
 from trio_mcp import Image, RequestError, Server, ToolError, open_client
 from trio_mcp.types import (
@@ -76,9 +78,19 @@ async def test_a_value_is_structured_and_text(revision: str) -> None:
 
 
 @REVISIONS
-@pytest.mark.parametrize(
-    ("value", "texts"),
-    [
+async def test_without_annotation_what_can_be_shown_is_shown(subtests: pytest.Subtests, revision: str) -> None:
+    """And any other value as JSON: a tool is of use before anybody has annotated it."""
+
+    async def check(value: object, texts: list[str]) -> None:
+        def untyped():  # type: ignore[no-untyped-def] # noqa: ANN202 - that is what is tested
+            return value
+
+        result = await result_of(untyped, revision)
+        assert shown(result) == texts
+        if revision in STRUCTURED and isinstance(value, dict):
+            assert result.structured_content == value
+
+    rows: list[tuple[object, list[str]]] = [
         ("plain", ["plain"]),
         ("", [""]),
         (None, []),
@@ -94,26 +106,23 @@ async def test_a_value_is_structured_and_text(revision: str) -> None:
         (7, ["7"]),
         (True, ["true"]),
         (dt.date(2026, 7, 28), ["2026-07-28"]),
-    ],
-    ids=repr,
-)
-async def test_without_annotation_what_can_be_shown_is_shown(
-    value: object, texts: list[str], revision: str
-) -> None:
-    """And any other value as JSON: a tool is of use before anybody has annotated it."""
-
-    def untyped():  # type: ignore[no-untyped-def] # noqa: ANN202 - that is what is tested
-        return value
-
-    result = await result_of(untyped, revision)
-    assert shown(result) == texts
-    if revision in STRUCTURED and isinstance(value, dict):
-        assert result.structured_content == value
+    ]
+    for value, texts in rows:
+        with subtests.test(value=value, texts=texts):
+            await check(value, texts)
 
 
-@pytest.mark.parametrize(
-    "hint",
-    [
+async def test_what_is_shown_has_no_schema(subtests: pytest.Subtests) -> None:
+    """An output schema would promise structured content that never comes."""
+
+    async def check(hint: Any) -> None:
+        def tool() -> None:
+            """Return nothing; it is only listed."""
+
+        tool.__annotations__["return"] = hint
+        assert not await output_schema_of(tool)
+
+    hints: list[Any] = [
         str,
         None,
         TextContent,
@@ -125,22 +134,26 @@ async def test_without_annotation_what_can_be_shown_is_shown(
         list[str | ImageContent],
         tuple[ImageContent, ...],
         Sequence[ResourceLink | EmbeddedResource],
-    ],
-    ids=repr,
-)
-async def test_what_is_shown_has_no_schema(hint: Any) -> None:
-    """An output schema would promise structured content that never comes."""
-
-    def tool() -> None:
-        """Return nothing; it is only listed."""
-
-    tool.__annotations__["return"] = hint
-    assert not await output_schema_of(tool)
+    ]
+    for hint in hints:
+        with subtests.test(hint=hint):
+            await check(hint)
 
 
-@pytest.mark.parametrize(
-    ("hint", "kind"),
-    [
+async def test_a_value_has_a_schema(subtests: pytest.Subtests) -> None:
+    """Also a list of text, which is a value and no block; before 2026-07-28 inside an object (server/tools)."""
+
+    async def check(hint: Any, kind: object) -> None:
+        def tool() -> None:
+            """Return nothing; it is only listed."""
+
+        tool.__annotations__["return"] = hint
+        schema = await output_schema_of(tool)
+        assert schema.get("type", schema.get("anyOf")) == kind
+        legacy = await output_schema_of(tool, "2025-11-25")
+        assert legacy["type"] == "object"
+
+    rows: list[tuple[Any, object]] = [
         (int, "integer"),
         (Point, "object"),
         (list[str], "array"),
@@ -148,44 +161,40 @@ async def test_what_is_shown_has_no_schema(hint: Any) -> None:
         (dict[str, int], "object"),
         (int | None, [{"type": "integer"}, {"type": "null"}]),
         (str | int, [{"type": "string"}, {"type": "integer"}]),
-    ],
-    ids=repr,
-)
-async def test_a_value_has_a_schema(hint: Any, kind: object) -> None:
-    """Also a list of text, which is a value and no block; before 2026-07-28 inside an object (server/tools)."""
-
-    def tool() -> None:
-        """Return nothing; it is only listed."""
-
-    tool.__annotations__["return"] = hint
-    schema = await output_schema_of(tool)
-    assert schema.get("type", schema.get("anyOf")) == kind
-    legacy = await output_schema_of(tool, "2025-11-25")
-    assert legacy["type"] == "object"
+    ]
+    for hint, kind in rows:
+        with subtests.test(hint=hint, kind=kind):
+            await check(hint, kind)
 
 
 @REVISIONS
-@pytest.mark.parametrize("hint", [list, list[Any], tuple, Sequence[object]], ids=repr)
-async def test_a_list_of_anything_is_shown_if_a_block_is_in_it(hint: Any, revision: str) -> None:
+async def test_a_list_of_anything_is_shown_if_a_block_is_in_it(subtests: pytest.Subtests, revision: str) -> None:
     """Such an annotation promises nothing; so there is no schema, and each list is what is in it."""
-    values: list[Any] = []
 
-    async def tool() -> Any:
-        await trio.lowlevel.checkpoint()
-        return tuple(values) if hint is tuple else list(values)
+    async def check(hint: Any) -> None:
+        values: list[Any] = []
 
-    tool.__annotations__["return"] = hint
-    assert not await output_schema_of(tool, revision)
-    values += ["a", TextContent(text="b"), Image(PNG), IMAGE, {"c": 1}, 2]
-    result = await result_of(tool, revision)
-    assert shown(result) == ["a", "b", "ImageContent", "ImageContent", '{"c":1}', "2"]
-    assert not result.has_structured_content
-    for value in ([1, "b"], ["a", "b"], []):
-        values[:] = value
+        async def tool() -> Any:
+            await trio.lowlevel.checkpoint()
+            return tuple(values) if hint is tuple else list(values)
+
+        tool.__annotations__["return"] = hint
+        assert not await output_schema_of(tool, revision)
+        values += ["a", TextContent(text="b"), Image(PNG), IMAGE, {"c": 1}, 2]
         result = await result_of(tool, revision)
-        assert shown(result) == [json.dumps(value, separators=(",", ":"))]
-        wanted: object = value if revision == "2026-07-28" else {"result": value}
-        assert result.structured_content == (wanted if revision in STRUCTURED else None)
+        assert shown(result) == ["a", "b", "ImageContent", "ImageContent", '{"c":1}', "2"]
+        assert not result.has_structured_content
+        for value in ([1, "b"], ["a", "b"], []):
+            values[:] = value
+            result = await result_of(tool, revision)
+            assert shown(result) == [json.dumps(value, separators=(",", ":"))]
+            wanted: object = value if revision == "2026-07-28" else {"result": value}
+            assert result.structured_content == (wanted if revision in STRUCTURED else None)
+
+    hints: list[Any] = [list, list[Any], tuple, Sequence[object]]
+    for hint in hints:
+        with subtests.test(hint=hint):
+            await check(hint)
 
 
 async def test_what_is_beside_a_block_without_an_annotation_is_shown_too() -> None:
@@ -209,25 +218,33 @@ async def test_links_and_images_arrive_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-@pytest.mark.parametrize(
-    "value", [{1, 2}, object(), "seven", [Path("x")], float("nan")], ids=lambda value: type(value).__name__
-)
 async def test_what_does_not_fit_the_annotation_is_masked(
-    value: Any, revision: str, caplog: pytest.LogCaptureFixture
+    subtests: pytest.Subtests, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The server broke its own promise; the log says how, and the model that it failed."""
 
-    async def count() -> list[int]:
-        await trio.lowlevel.checkpoint()
-        return [value]
+    async def check(value: Any) -> None:
+        caplog.clear()
+        repetitions.forget()
 
-    result = await result_of(count, revision)
-    assert result.is_error
-    assert shown(result) == ["count failed. The server's log says why."]
-    assert [record.levelno for record in caplog.records if record.name == "trio_mcp.server"] == [logging.ERROR]
+        async def count() -> list[int]:
+            await trio.lowlevel.checkpoint()
+            return [value]
+
+        result = await result_of(count, revision)
+        assert result.is_error
+        assert shown(result) == ["count failed. The server's log says why."]
+        assert [record.levelno for record in caplog.records if record.name == "trio_mcp.server"] == [
+            logging.ERROR
+        ]
+
+    values: list[Any] = [{1, 2}, object(), "seven", [Path("x")], float("nan")]
+    for value in values:
+        with subtests.test(value=value):
+            await check(value)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_what_a_tool_raises(revision: str, caplog: pytest.LogCaptureFixture) -> None:
     """`ToolError` is shown, `RequestError` is the answer, all else is logged in full and masked."""
     server: Server[None] = Server("failing")
@@ -266,21 +283,26 @@ async def test_what_a_tool_raises(revision: str, caplog: pytest.LogCaptureFixtur
             assert "secret" in caplog.text
 
 
-@REVISIONS
-@pytest.mark.parametrize("arguments", [{}, {"x": "one"}, {"x": 1, "why": 2}, {"x": None}, {"x": True}], ids=repr)
-async def test_arguments_that_do_not_fit_are_the_models_to_mend(arguments: dict[str, Any], revision: str) -> None:
+@pytest.mark.parametrize("revision", ENDS)
+async def test_arguments_that_do_not_fit_are_the_models_to_mend(subtests: pytest.Subtests, revision: str) -> None:
     """2025-11-25, server/tools, "Error Handling": input validation errors are tool execution errors (SEP-1303)."""
 
-    async def need(x: int) -> str:
-        raise AssertionError("called with what does not fit")
+    async def check(arguments: dict[str, Any]) -> None:
+        async def need(x: int) -> str:
+            raise AssertionError("called with what does not fit")
 
-    result = await result_of(need, revision, **arguments)
-    assert result.is_error
-    (text,) = shown(result)
-    assert text.startswith("Invalid arguments for need: ")
+        result = await result_of(need, revision, **arguments)
+        assert result.is_error
+        (text,) = shown(result)
+        assert text.startswith("Invalid arguments for need: ")
+
+    rows: list[dict[str, Any]] = [{}, {"x": "one"}, {"x": 1, "why": 2}, {"x": None}, {"x": True}]
+    for arguments in rows:
+        with subtests.test(arguments=arguments):
+            await check(arguments)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_an_unknown_tool_is_a_protocol_error(revision: str) -> None:
     """2025-11-25, server/tools, "Error Handling": unknown tools are -32602, and a long name is not repeated whole."""
     server: Server[None] = Server("known")

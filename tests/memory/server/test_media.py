@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from eras import ENDS
 
 from trio_mcp import Audio, File, Image, Limits, Revision, Server, open_client
 from trio_mcp.types import Annotations, CallToolResult, TextContent
@@ -48,7 +49,7 @@ async def content(returned: Any, revision: Revision, limits: Limits | None = Non
     return blocks
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_pictures(folder: Path, revision: Revision) -> None:
     """Server/tools, "Image Content": base64 and a type, which the name or the bytes tell."""
     image = {"type": "image", "data": b64(PNG), "mimeType": "image/png"}
@@ -73,7 +74,7 @@ async def test_sound(folder: Path, revision: Revision) -> None:
     assert await content(WAV, revision) == [audio]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_files(folder: Path, revision: Revision) -> None:
     """Server/tools, "Embedded Resources": text as text, all else in base64; the folder is not told."""
     assert await content(File(folder / "a.md"), revision) == [
@@ -85,7 +86,7 @@ async def test_files(folder: Path, revision: Revision) -> None:
     ]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_bytes_of_which_nothing_is_known(revision: Revision) -> None:
     """They are embedded, and named by what they are (RFC 6920, whose example this is)."""
     (block,) = await content(b"Hello World!", revision)
@@ -213,7 +214,7 @@ def test_paths_are_those_of_when_they_were_given(tmp_path: Path, monkeypatch: py
     assert str(tmp_path / "b") in repr(image)
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_resources_give_files_too(folder: Path, revision: Revision) -> None:
     """With the URI that was asked for."""
     server = Server("s")

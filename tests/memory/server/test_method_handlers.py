@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from inside_base import repetitions
 
 from trio_mcp import Context, RequestError, Server, ToolError, open_client, types
 
@@ -66,38 +67,38 @@ async def test_a_tool_error_of_the_handler_of_calls_is_for_the_model(is_grouped:
             await client.call_tool("refused")
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "returned", "message"),
-    [
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_what_is_no_result_is_named(
+    subtests: pytest.Subtests, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the class of the result that is wanted, in the server's log."""
+
+    async def check(method: str, params: dict[str, Any], returned: Any, message: str) -> None:
+        caplog.clear()
+        repetitions.forget()
+        server = Server("low")
+
+        @server.request_handler(method)
+        async def serve(params: Mapping[str, Any], ctx: Context) -> Any:
+            return returned
+
+        async with open_client(server, revision=revision) as client:
+            with caplog.at_level(logging.ERROR), pytest.raises(RequestError, match="-32603"):
+                await client.request(method, params)
+        (record,) = [each for each in caplog.records if each.exc_info]
+        assert record.exc_info is not None
+        assert str(record.exc_info[1]) == f"the handler of {method} returned {message}"
+
+    rows: list[tuple[str, dict[str, Any], Any, str]] = [
         ("tools/list", {}, [], "a list; return ListToolsResult(tools=...) or plain JSON"),
         ("tools/call", NAME, "text", "a str; return CallToolResult(content=...) or plain JSON"),
         ("tools/call", NAME, None, "nothing; return CallToolResult(content=...) or plain JSON"),
         ("resources/list", {}, (), "a tuple; return ListResourcesResult(resources=...) or plain JSON"),
         ("com.example/own", {}, 3, "an int; return an object of trio_mcp.types or plain JSON"),
-    ],
-)
-@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_what_is_no_result_is_named(
-    method: str,
-    params: dict[str, Any],
-    returned: Any,
-    message: str,
-    revision: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """With the class of the result that is wanted, in the server's log."""
-    server = Server("low")
-
-    @server.request_handler(method)
-    async def serve(params: Mapping[str, Any], ctx: Context) -> Any:
-        return returned
-
-    async with open_client(server, revision=revision) as client:
-        with caplog.at_level(logging.ERROR), pytest.raises(RequestError, match="-32603"):
-            await client.request(method, params)
-    (record,) = [each for each in caplog.records if each.exc_info]
-    assert record.exc_info is not None
-    assert str(record.exc_info[1]) == f"the handler of {method} returned {message}"
+    ]
+    for method, params, returned, message in rows:
+        with subtests.test(method=method, params=params, returned=returned, message=message):
+            await check(method, params, returned, message)
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

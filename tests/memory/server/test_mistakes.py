@@ -186,13 +186,18 @@ FUNCTIONS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("function", "message"), FUNCTIONS.values(), ids=FUNCTIONS)
-def test_a_function_that_cannot_be_meant_is_refused_with_what_to_write(function: Any, message: str) -> None:
+def test_a_function_that_cannot_be_meant_is_refused_with_what_to_write(subtests: pytest.Subtests) -> None:
     """Most of these were arguments that no client can give, or results that fail when they are sent."""
-    for register in (Server("shelf").tool, Server("shelf").prompt, Server("shelf").resource("shelf://{title}")):
-        with pytest.raises((TypeError, ValueError)) as caught:
-            register(function)
-        assert str(caught.value) == message
+    for function, message in FUNCTIONS.values():
+        with subtests.test(function=function, message=message):
+            for register in (
+                Server("shelf").tool,
+                Server("shelf").prompt,
+                Server("shelf").resource("shelf://{title}"),
+            ):
+                with pytest.raises((TypeError, ValueError)) as caught:
+                    register(function)
+                assert str(caught.value) == message
 
 
 def test_a_generator_makes_the_messages_of_a_prompt_and_nothing_else() -> None:
@@ -394,14 +399,13 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), CALLS.values(), ids=CALLS)
-def test_a_call_that_cannot_be_meant_is_refused_with_what_to_write(
-    call: Callable[[], object], kind: type[Exception], message: str
-) -> None:
+def test_a_call_that_cannot_be_meant_is_refused_with_what_to_write(subtests: pytest.Subtests) -> None:
     """When the program starts, and in the words of its author: no class is named that only this package knows."""
-    with pytest.raises(kind) as caught:
-        call()
-    assert str(caught.value) == message
+    for call, kind, message in CALLS.values():
+        with subtests.test(call=call, kind=kind, message=message):
+            with pytest.raises(kind) as caught:
+                call()
+            assert str(caught.value) == message
 
 
 async def test_a_lifespan_that_is_no_async_context_manager_is_refused_when_it_is_entered() -> None:

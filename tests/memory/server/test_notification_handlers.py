@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS, LEGACY_ENDS
 from inside_base import LEGACY
 from talking import Talk, connect, note
 
@@ -55,7 +56,7 @@ async def test_a_notification_of_ones_own_is_handled(revision: Revision, nursery
     nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_change_of_roots_is_notified(revision: Revision, nursery: trio.Nursery) -> None:
     """Every legacy revision: client/roots, "Root List Changes"."""
     listener = Listener(ROOTS, "notifications/initialized")
@@ -97,7 +98,7 @@ async def test_a_server_of_the_legacy_era_waits_for_the_handshake(nursery: trio.
     nursery.cancel_scope.cancel()
 
 
-@ALL_REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_they_are_handled_one_at_a_time_in_the_order_of_the_wire(
     revision: Revision, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:

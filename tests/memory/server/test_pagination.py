@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from eras import ENDS
 from inside_core import BadCursor, CursorSeal, Position
 
 from trio_mcp import Client, RequestError, Revision, Server, open_client
 
-EVERY = pytest.mark.parametrize("revision", list(Revision))
 LISTS = pytest.mark.parametrize("kind", ["tools", "prompts"])
 NEWEST = Revision.V2026_07_28
 KEY = b"a secret of sixteen bytes or more"
@@ -45,29 +45,26 @@ async def rest(client: Client, kind: str, cursor: str | None) -> list[str]:
     return pages
 
 
-@EVERY
-@LISTS
-@pytest.mark.parametrize(
-    ("page_size", "pages"),
-    [
+@pytest.mark.parametrize("revision", ENDS)
+async def test_a_list_comes_in_pages(subtests: pytest.Subtests, revision: Revision) -> None:
+    """Every revision, server/utilities/pagination: the last page has no cursor, and none is empty."""
+    rows: list[tuple[int | None, list[str]]] = [
         (None, ["abcdefg"]),
         (1, list("abcdefg")),
         (3, ["abc", "def", "g"]),
         (6, ["abcdef", "g"]),
         (7, ["abcdefg"]),
         (100, ["abcdefg"]),
-    ],
-)
-async def test_a_list_comes_in_pages(
-    revision: Revision, kind: str, page_size: int | None, pages: list[str]
-) -> None:
-    """Every revision, server/utilities/pagination: the last page has no cursor, and none is empty."""
-    async with open_client(stocked(page_size=page_size), revision=revision) as client:
-        first, cursor = await page(client, kind)
-        assert [first, *await rest(client, kind, cursor)] == pages
+    ]
+    for kind in ("tools", "prompts"):
+        for page_size, pages in rows:
+            with subtests.test(kind=kind, page_size=page_size, pages=pages):
+                async with open_client(stocked(page_size=page_size), revision=revision) as client:
+                    first, cursor = await page(client, kind)
+                    assert [first, *await rest(client, kind, cursor)] == pages
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_our_client_follows_the_pages(revision: Revision) -> None:
     async with open_client(stocked(page_size=2), revision=revision) as client:
         assert "".join([tool.name async for tool in client.list_tools()]) == "abcdefg"
@@ -80,7 +77,7 @@ def change_each_character(cursor: str) -> list[str]:
     ]
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 @LISTS
 async def test_a_cursor_that_is_not_ours_is_refused(revision: Revision, kind: str) -> None:
     """Every revision, server/utilities/pagination, "Error Handling": -32602. An empty string is a cursor, too."""
@@ -136,10 +133,12 @@ def remove_the_rest(server: Server) -> None:
         server.remove_tool(name)
 
 
-@EVERY
-@pytest.mark.parametrize(
-    ("change", "pages"),
-    [
+@pytest.mark.parametrize("revision", ENDS)
+async def test_what_stays_is_listed_once_whatever_comes_and_goes(
+    subtests: pytest.Subtests, revision: Revision
+) -> None:
+    """Every revision, server/utilities/pagination, "Implementation Guidelines": stable cursors."""
+    rows: list[tuple[Callable[[Server], None], list[str]]] = [
         (remove_last, ["def", "g"]),
         (hide_last, ["def", "g"]),
         (remove_all_before, ["def", "g"]),
@@ -148,18 +147,15 @@ def remove_the_rest(server: Server) -> None:
         (remove_next, ["efg"]),
         (add_one, ["def", "gh"]),
         (remove_the_rest, [""]),
-    ],
-)
-async def test_what_stays_is_listed_once_whatever_comes_and_goes(
-    revision: Revision, change: Callable[[Server], None], pages: list[str]
-) -> None:
-    """Every revision, server/utilities/pagination, "Implementation Guidelines": stable cursors."""
-    server = stocked(page_size=3)
-    async with open_client(server, revision=revision) as client:
-        names, cursor = await page(client, "tools")
-        assert names == "abc"
-        change(server)
-        assert await rest(client, "tools", cursor) == pages
+    ]
+    for change, pages in rows:
+        with subtests.test(change=change, pages=pages):
+            server = stocked(page_size=3)
+            async with open_client(server, revision=revision) as client:
+                names, cursor = await page(client, "tools")
+                assert names == "abc"
+                change(server)
+                assert await rest(client, "tools", cursor) == pages
 
 
 async def test_cursors_are_good_in_another_connection_but_not_in_another_server() -> None:

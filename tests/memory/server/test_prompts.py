@@ -11,6 +11,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 
 from trio_mcp import (
     Context,
@@ -93,7 +94,7 @@ async def test_a_prompt_is_listed_with_its_arguments(revision: Revision) -> None
     assert result["prompts"] == [listed]
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_the_capability_is_declared_when_there_are_prompts(revision: Revision) -> None:
     """Every revision, server/prompts, "Capabilities": without it the methods do not exist."""
     server = Server("s")
@@ -145,7 +146,7 @@ async def test_a_prompt_without_arguments_says_nothing_of_them() -> None:
 # Arguments.
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_arguments_are_converted_from_strings_by_their_hints(revision: Revision) -> None:
     """Every revision, `GetPromptRequest`: arguments are strings on the wire."""
     server = Server("s")
@@ -211,10 +212,31 @@ async def test_arguments_are_converted_from_strings_by_their_hints(revision: Rev
     }
 
 
-@EVERY
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
+@pytest.mark.parametrize("revision", ENDS)
+async def test_an_argument_that_does_not_fit_is_refused_by_name(
+    subtests: pytest.Subtests, revision: Revision
+) -> None:
+    """Every revision, server/prompts, "Error Handling": -32602."""
+
+    async def check(arguments: Mapping[str, Any], names: list[str]) -> None:
+        server = Server("s")
+
+        @server.prompt
+        def write(
+            count: Annotated[int, Field(ge=1)],
+            mood: Mood = Mood.CALM,
+            tags: list[str] | None = None,
+            choice: Literal["a", 7] = 7,
+        ) -> str:
+            pytest.fail("must not be called")
+
+        with pytest.raises(RequestError) as caught:
+            await request(server, revision, "prompts/get", name="write", arguments=arguments)
+        assert caught.value.code == -32602
+        for name in names:
+            assert name in caught.value.message
+
+    rows: list[tuple[Mapping[str, Any], list[str]]] = [
         ({}, ["count: is missing"]),
         ({"count": "many"}, ['count: expected an integer, got "many"']),
         ({"count": "0"}, ["count: "]),
@@ -226,31 +248,13 @@ async def test_arguments_are_converted_from_strings_by_their_hints(revision: Rev
         ({"count": "1", "choice": "x"}, ['choice: expected one of "a", 7']),
         ({"count": "x", "tags": "x"}, ["count: ", "tags: "]),
         ({"count": 1}, ["count"]),
-    ],
-)
-async def test_an_argument_that_does_not_fit_is_refused_by_name(
-    revision: Revision, arguments: Mapping[str, Any], names: list[str]
-) -> None:
-    """Every revision, server/prompts, "Error Handling": -32602."""
-    server = Server("s")
-
-    @server.prompt
-    def write(
-        count: Annotated[int, Field(ge=1)],
-        mood: Mood = Mood.CALM,
-        tags: list[str] | None = None,
-        choice: Literal["a", 7] = 7,
-    ) -> str:
-        pytest.fail("must not be called")
-
-    with pytest.raises(RequestError) as caught:
-        await request(server, revision, "prompts/get", name="write", arguments=arguments)
-    assert caught.value.code == -32602
-    for name in names:
-        assert name in caught.value.message
+    ]
+    for arguments, names in rows:
+        with subtests.test(arguments=arguments, names=names):
+            await check(arguments, names)
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_an_unknown_prompt_is_refused(revision: Revision) -> None:
     """Every revision, server/prompts, "Error Handling": -32602."""
     server = Server("s")
@@ -269,7 +273,7 @@ async def test_an_unknown_prompt_is_refused(revision: Revision) -> None:
 # Results.
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_text_is_what_the_user_says(revision: Revision) -> None:
     server = Server("s")
 
@@ -380,7 +384,7 @@ async def test_what_can_be_no_message_is_an_error_and_in_the_log(
 # Errors and time.
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_what_a_prompt_raises_is_masked_unless_it_is_meant(
     revision: Revision, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -408,7 +412,7 @@ async def test_what_a_prompt_raises_is_masked_unless_it_is_meant(
     )
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_prompt_that_takes_too_long_is_cancelled(
     revision: Revision, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -453,7 +457,7 @@ def test_what_cannot_be_a_prompt_is_refused() -> None:
         server.prompt(unreadable)
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_prompts_can_be_hidden_shown_and_removed(revision: Revision) -> None:
     """2026-07-28, server/prompts, "Capabilities": the list may be empty, and may change."""
     server = Server("s")

@@ -13,6 +13,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 from shared.server_resources import listed, many, read
 
 from trio_mcp import Client, Context, Field, Limits, RequestError, ResourceNotFound, Revision, Server, open_client
@@ -101,7 +102,7 @@ async def test_what_is_registered_is_listed_in_order(revision: Revision) -> None
     assert templates == [one | ({"title": "One", "_meta": {"k": 2}} if has_titles else {})]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_the_capability_is_there_when_there_are_resources(revision: Revision) -> None:
     """Server/resources, "Capabilities": declared if supported, and then the lists are served, empty or not."""
     server = Server("s")
@@ -155,7 +156,7 @@ RETURNED: list[tuple[str, Any, list[dict[str, Any]]]] = [
 ]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_what_a_function_returns_becomes_contents(revision: Revision) -> None:
     """Server/resources, "Resource Contents": text or base64, with the URI; and never nothing at all."""
     server = Server("s")
@@ -237,7 +238,7 @@ async def test_a_type_that_was_given_wins() -> None:
             assert (await read_one(client, uri))["mimeType"] == kind
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_constants(revision: Revision) -> None:
     """Text and bytes that need no function."""
     server = Server("s")
@@ -321,27 +322,32 @@ CONVERTED: list[tuple[Any, str, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "text", "value"), CONVERTED)
-async def test_variables_are_converted_by_hint(hint: Any, text: str, value: object) -> None:
+async def test_variables_are_converted_by_hint(subtests: pytest.Subtests) -> None:
     """What does not fit is no resource, and the answer says which variable it is."""
-    server = Server("s")
-    seen: list[object] = []
 
-    async def take(value: Any) -> str:
-        seen.append(value)
-        return ""
+    async def check(hint: Any, text: str, value: object) -> None:
+        server = Server("s")
+        seen: list[object] = []
 
-    take.__annotations__["value"] = hint
-    server.resource("x:{value}")(take)
-    async with open_client(server) as client:
-        if value is None:
-            error = await refusal(client, f"x:{text}")
-            assert (error.code, error.data) == (-32602, {"uri": f"x:{text}"})
-            assert "value: " in error.message
-        else:
-            await read(client, f"x:{text}")
-            assert seen == [value]
-            assert type(seen[0]) is type(value)
+        async def take(value: Any) -> str:
+            seen.append(value)
+            return ""
+
+        take.__annotations__["value"] = hint
+        server.resource("x:{value}")(take)
+        async with open_client(server) as client:
+            if value is None:
+                error = await refusal(client, f"x:{text}")
+                assert (error.code, error.data) == (-32602, {"uri": f"x:{text}"})
+                assert "value: " in error.message
+            else:
+                await read(client, f"x:{text}")
+                assert seen == [value]
+                assert type(seen[0]) is type(value)
+
+    for hint, text, value in CONVERTED:
+        with subtests.test(hint=hint, text=text, value=value):
+            await check(hint, text, value)
 
 
 async def test_lists_and_what_is_left_out() -> None:
@@ -410,7 +416,7 @@ async def test_statics_come_before_templates_and_templates_in_order() -> None:
 # Errors.
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_what_does_not_exist_is_an_error_with_its_uri(revision: Revision) -> None:
     """2026-07-28, server/resources, "Error Handling": -32602 with the URI; -32002 in the revisions before."""
     server = Server("s")
@@ -431,7 +437,7 @@ async def test_what_does_not_exist_is_an_error_with_its_uri(revision: Revision) 
             assert (error.code, error.message, error.data) == (not_found(revision), message, {"uri": said})
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_what_a_function_raises_is_logged_and_masked(
     revision: Revision, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -461,21 +467,27 @@ async def test_what_a_function_raises_is_logged_and_masked(
     assert "x:secret" in caplog.text
 
 
-@REVISIONS
-@pytest.mark.parametrize("uri", ["", "relative/path", "x:a b", "x:é", "x:%zz", "x:a[b", "x:" + "y" * 100, 7])
-async def test_what_is_no_uri_is_refused(uri: object, revision: Revision) -> None:
+@pytest.mark.parametrize("revision", ENDS)
+async def test_what_is_no_uri_is_refused(subtests: pytest.Subtests, revision: Revision) -> None:
     """Server/resources, "Security Considerations": all URIs are validated; the error names the field."""
-    server = Server("s", limits=Limits(max_uri_length=100))
-    server.add_resource("x:y", "")
 
-    @server.resource("x:{+any}")
-    async def anything(any: str) -> str:
-        return ""
+    async def check(uri: object) -> None:
+        server = Server("s", limits=Limits(max_uri_length=100))
+        server.add_resource("x:y", "")
 
-    async with open_client(server, revision=revision) as client:
-        error = await refusal(client, uri)
-        assert error.code == -32602
-        assert "uri" in error.message
+        @server.resource("x:{+any}")
+        async def anything(any: str) -> str:
+            return ""
+
+        async with open_client(server, revision=revision) as client:
+            error = await refusal(client, uri)
+            assert error.code == -32602
+            assert "uri" in error.message
+
+    uris: list[object] = ["", "relative/path", "x:a b", "x:é", "x:%zz", "x:a[b", "x:" + "y" * 100, 7]
+    for uri in uris:
+        with subtests.test(uri=uri):
+            await check(uri)
 
 
 async def test_reading_takes_no_longer_than_allowed(
@@ -526,7 +538,7 @@ async def test_a_read_that_is_given_up_is_cancelled(autojump_clock: trio.testing
         assert ended == ["slow"]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_how_long_what_was_read_is_fresh(revision: Revision) -> None:
     """2026-07-28, server/utilities/caching: on complete results of `resources/read`; nothing of it before."""
     server = Server("s")
@@ -576,9 +588,9 @@ def of_order(order: Order) -> str:
     return order.title
 
 
-@pytest.mark.parametrize(
-    ("uri", "function", "reason"),
-    [
+def test_functions_and_uris_must_agree(subtests: pytest.Subtests) -> None:
+    """A mistake shows when the program starts, and says what to change."""
+    rows: list[tuple[str, Callable[..., str], str]] = [
         ("x:{wrong}", one, "no parameter for the variable 'wrong'"),
         ("x:{a}", one, "no parameter for the variable 'a'"),
         ("x:y{?a}", two, "may lack 'a'"),
@@ -590,22 +602,22 @@ def of_order(order: Order) -> str:
         ("x:{order}", of_order, "is an object"),
         ("x:{order*}", of_order, "is no list"),
         ("x:{a}-{b}", two, "cannot be matched"),
-    ],
-)
-def test_functions_and_uris_must_agree(uri: str, function: Callable[..., str], reason: str) -> None:
-    """A mistake shows when the program starts, and says what to change."""
-    with pytest.raises(ValueError, match=reason):
-        Server("s").resource(uri)(function)
+    ]
+    for uri, function, reason in rows:
+        with subtests.test(uri=uri, function=function, reason=reason), pytest.raises(ValueError, match=reason):
+            Server("s").resource(uri)(function)
 
 
-@pytest.mark.parametrize("uri", ["", "relative", "x:a b", "{id", "relative/{id}", "x y:{id}", "x:" + "y" * 9000])
-def test_what_is_no_uri_cannot_be_registered(uri: str) -> None:
+def test_what_is_no_uri_cannot_be_registered(subtests: pytest.Subtests) -> None:
     """Server/resources, "Custom URI Schemes": in accordance with RFC 3986."""
-    server = Server("s")
-    with pytest.raises(ValueError, match=r".+"):
-        server.resource(uri)
-    with pytest.raises(ValueError, match=r".+"):
-        server.add_resource(uri, "")
+    uris: list[str] = ["", "relative", "x:a b", "{id", "relative/{id}", "x y:{id}", "x:" + "y" * 9000]
+    for uri in uris:
+        with subtests.test(uri=uri):
+            server = Server("s")
+            with pytest.raises(ValueError, match=r".+"):
+                server.resource(uri)
+            with pytest.raises(ValueError, match=r".+"):
+                server.add_resource(uri, "")
 
 
 def test_a_template_may_be_of_any_scheme() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 import trio
+from inside_base import repetitions
 from typing_extensions import TypedDict
 
 import trio_mcp.testing
@@ -101,40 +102,37 @@ FITTING: Final = (
 )
 
 
-@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
-@pytest.mark.parametrize(("annotation", "value", "is_shown_as", "says"), MISFITS)
-async def test_a_tool_returns_what_it_says(
-    annotation: object,
-    value: object,
-    is_shown_as: str,
-    says: str,
-    is_async: bool,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_tool_returns_what_it_says(subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture) -> None:
     """A forgotten ``return`` is no empty success."""
-    server: Server[None] = Server("results")
-    server.tool(name="given")(returning(value, annotation, is_async=is_async))
-    function = "in_loop" if is_async else "in_thread"
-    text = f"{function}() returned {is_shown_as}, and is annotated with -> {says}"
-    async with open_client(server) as client:
-        result = await client.call_tool("given")
-    assert result.is_error
-    assert result.text == "given failed. The server's log says why."
-    assert "tool given failed: its result does not fit its annotation" in caplog.text
-    assert text in caplog.text
-    with pytest.raises(TypeError) as caught:
-        async with trio_mcp.testing.open_client(server) as client:
-            await client.call_tool("given")
-    assert str(caught.value) == f"the result of tool given does not fit its annotation: {text}"
+    for is_async in (True, False):
+        for annotation, value, is_shown_as, says in MISFITS:
+            with subtests.test(is_async=is_async, annotation=annotation, value=value, is_shown_as=is_shown_as):
+                caplog.clear()
+                repetitions.forget()
+                server: Server[None] = Server("results")
+                server.tool(name="given")(returning(value, annotation, is_async=is_async))
+                function = "in_loop" if is_async else "in_thread"
+                text = f"{function}() returned {is_shown_as}, and is annotated with -> {says}"
+                async with open_client(server) as client:
+                    result = await client.call_tool("given")
+                assert result.is_error
+                assert result.text == "given failed. The server's log says why."
+                assert "tool given failed: its result does not fit its annotation" in caplog.text
+                assert text in caplog.text
+                with pytest.raises(TypeError) as caught:
+                    async with trio_mcp.testing.open_client(server) as client:
+                        await client.call_tool("given")
+                assert str(caught.value) == f"the result of tool given does not fit its annotation: {text}"
 
 
-@pytest.mark.parametrize(("annotation", "value"), FITTING, ids=repr)
-async def test_what_fits_is_sent(annotation: object, value: object) -> None:
+async def test_what_fits_is_sent(subtests: pytest.Subtests) -> None:
     """Also where a class does not tell."""
-    server: Server[None] = Server("results")
-    server.tool(name="given")(returning(value, annotation))
-    async with open_client(server) as client:
-        assert not (await client.call_tool("given")).is_error
+    for annotation, value in FITTING:
+        with subtests.test(annotation=annotation, value=value):
+            server: Server[None] = Server("results")
+            server.tool(name="given")(returning(value, annotation))
+            async with open_client(server) as client:
+                assert not (await client.call_tool("given")).is_error
 
 
 async def test_a_whole_result_is_sent_whatever_the_annotation() -> None:
@@ -158,9 +156,11 @@ async def test_a_list_of_anything_is_no_text(caplog: pytest.LogCaptureFixture) -
     assert 'expected an array, got "text"' in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("annotation", "value", "is_shown_as", "says"),
-    [
+async def test_a_resource_returns_what_it_says(
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The text ``null`` is no contents of a text."""
+    rows: list[tuple[object, object, str, str]] = [
         *(misfit for misfit in MISFITS if misfit[0] is not TextContent),
         (int, "text", "'text'", "int"),
         (list[int], {"a": 1}, "{'a': 1}", "list[int]"),
@@ -168,24 +168,23 @@ async def test_a_list_of_anything_is_no_text(caplog: pytest.LogCaptureFixture) -
         (float, "1.5", "'1.5'", "float"),
         (Colour, "red", "'red'", f"{__name__}.Colour"),
         (TextResourceContents, "text", "'text'", "trio_mcp.types.TextResourceContents"),
-    ],
-)
-async def test_a_resource_returns_what_it_says(
-    annotation: object, value: object, is_shown_as: str, says: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The text ``null`` is no contents of a text."""
-    server: Server[None] = Server("results")
-    server.resource("a:one")(returning(value, annotation))
-    async with open_client(server) as client:
-        with pytest.raises(McpError, match=r"Reading the resource failed\. The server's log says why\."):
-            await client.read_resource("a:one")
-    assert "reading the resource a:one failed" in caplog.text
-    assert f"in_loop() returned {is_shown_as}, and is annotated with -> {says}" in caplog.text
+    ]
+    for annotation, value, is_shown_as, says in rows:
+        with subtests.test(annotation=annotation, value=value, is_shown_as=is_shown_as, says=says):
+            caplog.clear()
+            repetitions.forget()
+            server: Server[None] = Server("results")
+            server.resource("a:one")(returning(value, annotation))
+            async with open_client(server) as client:
+                with pytest.raises(McpError, match=r"Reading the resource failed\. The server's log says why\."):
+                    await client.read_resource("a:one")
+            assert "reading the resource a:one failed" in caplog.text
+            assert f"in_loop() returned {is_shown_as}, and is annotated with -> {says}" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("annotation", "value"),
-    [
+async def test_contents_that_fit_are_read(subtests: pytest.Subtests) -> None:
+    """Or where the annotation is of a kind that no class tells."""
+    rows: list[tuple[object, object]] = [
         (str, "text"),
         (int, 5),
         (int, True),
@@ -205,15 +204,13 @@ async def test_a_resource_returns_what_it_says(
         (collections.abc.Sequence, [1]),
         (typing.Never, "text"),
         (None | typing.Any, "text"),
-    ],
-    ids=repr,
-)
-async def test_contents_that_fit_are_read(annotation: object, value: object) -> None:
-    """Or where the annotation is of a kind that no class tells."""
-    server: Server[None] = Server("results")
-    server.resource("a:one")(returning(value, annotation))
-    async with open_client(server) as client:
-        assert (await client.read_resource("a:one")).contents
+    ]
+    for annotation, value in rows:
+        with subtests.test(annotation=annotation, value=value):
+            server: Server[None] = Server("results")
+            server.resource("a:one")(returning(value, annotation))
+            async with open_client(server) as client:
+                assert (await client.read_resource("a:one")).contents
 
 
 async def test_a_prompt_returns_what_it_says(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ import pytest
 import trio
 import trio.testing
 from asked import ABLE, LEGACY, AskedClient, FakeAsker, ask_in_tool
+from eras import LEGACY_ENDS
 from inside_core import Agreement
 from inside_server import AskableClient, AskingContext, conversation
 from tape import Tape
@@ -79,7 +80,7 @@ ASK, SAY = user(TextContent(text="?")), assistant(TextContent(text="!"))
 # What is asked, and what comes back.
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_question_to_the_model_carries_all_it_was_given(revision: Revision) -> None:
     """client/sampling, "Creating Messages": every parameter of the first revision, in each."""
     client = AskedClient(PARIS)
@@ -183,26 +184,27 @@ async def test_pictures_are_sent_to_all_and_sounds_to_those_that_know_them(revis
     assert len(messages) == (1 if revision >= WITH_TOOLS else 2), "blocks side by side came with 2025-11-25"
 
 
-@pytest.mark.parametrize("revision", LEGACY)
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
+async def test_an_invalid_answer_is_the_clients_fault(subtests: pytest.Subtests, revision: Revision) -> None:
+    """The error names the member."""
+
+    async def check(answer: Mapping[str, Any], words: str) -> None:
+        with pytest.raises(RemoteProtocolError, match=f"sampling/createMessage.*{words}"):
+            await ask_in_tool(AskedClient(answer), revision, lambda ctx: ctx.sample("?", max_tokens=1))
+
+    rows: list[tuple[Mapping[str, Any], str]] = [
         ({}, "role"),
         ({**PARIS, "role": "system"}, "role"),
         ({**PARIS, "model": None}, "model"),
         ({**PARIS, "content": "Paris"}, "content"),
         ({**PARIS, "content": {"type": "text"}}, "content.text"),
-    ],
-)
-async def test_an_invalid_answer_is_the_clients_fault(
-    answer: Mapping[str, Any], words: str, revision: Revision
-) -> None:
-    """The error names the member."""
-    with pytest.raises(RemoteProtocolError, match=f"sampling/createMessage.*{words}"):
-        await ask_in_tool(AskedClient(answer), revision, lambda ctx: ctx.sample("?", max_tokens=1))
+    ]
+    for answer, words in rows:
+        with subtests.test(answer=answer, words=words):
+            await check(answer, words)
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_user_who_says_no_is_an_error_to_be_caught(revision: Revision) -> None:
     """client/sampling, "Error Handling": -1, user rejected sampling request."""
     client = AskedClient(RequestError(-1, "User rejected sampling request"))
@@ -211,9 +213,9 @@ async def test_a_user_who_says_no_is_an_error_to_be_caught(revision: Revision) -
     assert caught.value.code == -1
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
+async def test_what_cannot_be_meant_is_refused_before_it_is_sent(subtests: pytest.Subtests) -> None:
+    """With the name of what is wrong."""
+    rows: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"max_tokens": 0}, ValueError, "max_tokens must be at least 1"),
         ({"max_tokens": True}, TypeError, "max_tokens must be a whole number"),
         ({"max_tokens": 1.5}, TypeError, "max_tokens must be a whole number"),
@@ -222,19 +224,16 @@ async def test_a_user_who_says_no_is_an_error_to_be_caught(revision: Revision) -
         ({"tools": "get_weather"}, TypeError, "tools takes .* in a list, not str: write tools="),
         ({"tools": [WEATHER, "get_weather"]}, ValueError, "two tools called 'get_weather'"),
         ({"stop_sequences": "\n"}, TypeError, "stop_sequences"),
-    ],
-)
-async def test_what_cannot_be_meant_is_refused_before_it_is_sent(
-    options: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    """With the name of what is wrong."""
-    asker = FakeAsker(PARIS)
-    with pytest.raises(error, match=words):
-        await sampled_by(asker, "?", **options)
-    assert asker.asked == []
+    ]
+    for options, error, words in rows:
+        with subtests.test(options=options, error=error, words=words):
+            asker = FakeAsker(PARIS)
+            with pytest.raises(error, match=words):
+                await sampled_by(asker, "?", **options)
+            assert asker.asked == []
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_priorities_are_between_0_and_1(revision: Revision) -> None:
     """client/sampling, "Capability Priorities": normalized."""
     client = AskedClient(PARIS)
@@ -247,9 +246,9 @@ async def test_priorities_are_between_0_and_1(revision: Revision) -> None:
 # Conversations.
 
 
-@pytest.mark.parametrize(
-    ("said", "messages"),
-    [
+def test_a_conversation_is_written_as_is_convenient(subtests: pytest.Subtests) -> None:
+    """Text and content are the user's; side by side they are one message; results of tools stay apart."""
+    rows: list[tuple[Any, tuple[SamplingMessage, ...]]] = [
         ("?", (ASK,)),
         (TextContent(text="?"), (ASK,)),
         (ASK, (ASK,)),
@@ -259,19 +258,20 @@ async def test_priorities_are_between_0_and_1(revision: Revision) -> None:
         ((part for part in ["?", SAY, PICTURE, SOUND]), (ASK, SAY, user(PICTURE, SOUND))),
         (["?", CreateMessageResult(role="assistant", model="m", content=TextContent(text="!"))], (ASK, SAY)),
         (CreateMessageResult(role="assistant", model="m", content=TextContent(text="!")), (SAY,)),
-        (["?", CreateMessageResult(role="assistant", model="m", content=USE), RESULT, "?"],
-         (ASK, assistant(USE), user(RESULT), ASK)),
+        (
+            ["?", CreateMessageResult(role="assistant", model="m", content=USE), RESULT, "?"],
+            (ASK, assistant(USE), user(RESULT), ASK),
+        ),
         (["?", assistant(USE, USE_2), RESULT_2, RESULT], (ASK, assistant(USE, USE_2), user(RESULT_2, RESULT))),
-    ],
-)  # fmt: skip
-def test_a_conversation_is_written_as_is_convenient(said: Any, messages: tuple[SamplingMessage, ...]) -> None:
-    """Text and content are the user's; side by side they are one message; results of tools stay apart."""
-    assert conversation(said) == messages
+    ]
+    for said, messages in rows:
+        with subtests.test(said=said, messages=messages):
+            assert conversation(said) == messages
 
 
-@pytest.mark.parametrize(
-    ("said", "error", "words"),
-    [
+def test_what_is_no_conversation_is_refused(subtests: pytest.Subtests) -> None:
+    """With the name of what is wrong."""
+    rows: list[tuple[Any, type[Exception], str]] = [
         ([], ValueError, "at least one message"),
         (b"?", TypeError, "bytes"),
         ({"role": "user"}, TypeError, "dict"),
@@ -279,12 +279,10 @@ def test_a_conversation_is_written_as_is_convenient(said: Any, messages: tuple[S
         ([5], TypeError, "type int"),
         (USE, TypeError, "put it into a SamplingMessage"),
         ([ASK, USE], TypeError, "put it into a SamplingMessage"),
-    ],
-)
-def test_what_is_no_conversation_is_refused(said: Any, error: type[Exception], words: str) -> None:
-    """With the name of what is wrong."""
-    with pytest.raises(error, match=words):
-        conversation(said)
+    ]
+    for said, error, words in rows:
+        with subtests.test(said=said, error=error, words=words), pytest.raises(error, match=words):
+            conversation(said)
 
 
 @pytest.mark.parametrize(
@@ -301,9 +299,9 @@ def test_uses_and_results_that_go_together_are_accepted(messages: list[SamplingM
     assert conversation(messages) == tuple(messages)
 
 
-@pytest.mark.parametrize(
-    ("messages", "words"),
-    [
+def test_uses_and_results_that_do_not_go_together_are_refused(subtests: pytest.Subtests) -> None:
+    """2025-11-25, client/sampling, "Message Content Constraints"; before anything is sent."""
+    rows: list[tuple[list[SamplingMessage], str]] = [
         ([ASK, assistant(USE), user(RESULT, TextContent(text="so"))], r"messages\[2\]: .*mixed"),
         ([ASK, assistant(USE), SAY], r"messages\[2\]: results are missing for tool uses c1"),
         ([ASK, assistant(USE), ASK], r"messages\[2\]: results are missing for tool uses c1"),
@@ -320,14 +318,10 @@ def test_uses_and_results_that_go_together_are_accepted(messages: list[SamplingM
         ([user(USE)], r"messages\[0\]: only messages of the assistant may use tools"),
         ([ASK, assistant(USE), assistant(RESULT)], r"messages\[2\]: only messages of the user may hold results"),
         ([ASK, assistant(USE, USE), user(RESULT, RESULT)], r"messages\[1\]: two uses of tools have the same id"),
-    ],
-)
-def test_uses_and_results_that_do_not_go_together_are_refused(
-    messages: list[SamplingMessage], words: str
-) -> None:
-    """2025-11-25, client/sampling, "Message Content Constraints"; before anything is sent."""
-    with pytest.raises(LocalProtocolError, match=words):
-        conversation(messages)
+    ]
+    for messages, words in rows:
+        with subtests.test(messages=messages, words=words), pytest.raises(LocalProtocolError, match=words):
+            conversation(messages)
 
 
 # Tools.
@@ -416,9 +410,12 @@ def with_both(ctx: AskingContext) -> Any:
 
 
 @pytest.mark.parametrize("revision", [WITH_TOOLS, MODERN])
-@pytest.mark.parametrize(
-    ("ask", "capabilities", "required"),
-    [
+async def test_a_client_that_cannot_be_asked_is_not_asked(subtests: pytest.Subtests, revision: Revision) -> None:
+    """client/sampling, "Capabilities", "Tools in Sampling": servers must not send what was not declared.
+
+    2026-07-28, basic, "_meta": -32021 with exactly what is missing.
+    """
+    rows: list[tuple[Ask, ClientCapabilities, dict[str, Any]]] = [
         (plain, NO_SAMPLING, {"sampling": {}}),
         (with_tools, NO_SAMPLING, {"sampling": {"tools": {}}}),
         (with_tools, PLAIN, {"sampling": {"tools": {}}}),
@@ -426,21 +423,15 @@ def with_both(ctx: AskingContext) -> Any:
         (with_context, PLAIN, {"sampling": {"context": {}}}),
         (with_both, PLAIN, {"sampling": {"tools": {}, "context": {}}}),
         (with_both, ClientCapabilities(sampling=SamplingCapability(tools={})), {"sampling": {"context": {}}}),
-    ],
-)
-async def test_a_client_that_cannot_be_asked_is_not_asked(
-    ask: Ask, capabilities: ClientCapabilities, required: dict[str, Any], revision: Revision
-) -> None:
-    """client/sampling, "Capabilities", "Tools in Sampling": servers must not send what was not declared.
-
-    2026-07-28, basic, "_meta": -32021 with exactly what is missing.
-    """
-    client = AskedClient(PARIS, capabilities=capabilities)
-    with pytest.raises(CapabilityMissing) as caught:
-        await ask_in_tool(client, revision, ask)
-    assert client.questions == []
-    assert caught.value.data == {"requiredCapabilities": required}
-    assert caught.value.code == (-32021 if revision.is_modern else -32600)
+    ]
+    for ask, capabilities, required in rows:
+        with subtests.test(ask=ask, capabilities=capabilities, required=required):
+            client = AskedClient(PARIS, capabilities=capabilities)
+            with pytest.raises(CapabilityMissing) as caught:
+                await ask_in_tool(client, revision, ask)
+            assert client.questions == []
+            assert caught.value.data == {"requiredCapabilities": required}
+            assert caught.value.code == (-32021 if revision.is_modern else -32600)
 
 
 async def test_the_answer_to_the_request_says_what_is_missing() -> None:
@@ -458,7 +449,7 @@ async def test_the_answer_to_the_request_says_what_is_missing() -> None:
     assert caught.value.data == {"requiredCapabilities": {"sampling": {}}}
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_client_without_sampling_is_not_asked_in_any_revision(revision: Revision) -> None:
     """2024-11-05, basic/lifecycle, "Operation": only use what was negotiated."""
     client = AskedClient(PARIS, capabilities=ClientCapabilities())
@@ -487,7 +478,7 @@ async def test_before_2025_11_25_the_context_needs_no_capability(revision: str) 
     assert client.questions[0]["includeContext"] == "allServers"
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_no_context_needs_no_capability(revision: Revision) -> None:
     """2025-11-25, client/sampling: it defaults to none."""
     client = AskedClient(PARIS, capabilities=PLAIN)
@@ -498,7 +489,7 @@ async def test_no_context_needs_no_capability(revision: Revision) -> None:
 # Asking inside of asking, and giving it all up.
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_progress_of_the_model_reaches_the_handler(revision: Revision) -> None:
     """basic/utilities/progress: of any request, a server's too."""
     client = AskedClient(PARIS)

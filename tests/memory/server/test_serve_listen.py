@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import LEGACY_ENDS
 from inside_base import (
     CANCELLED_BY_DEADLINE,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    LEGACY,
     METHOD_NOT_FOUND,
     SERVER_BUSY,
 )
@@ -160,7 +160,7 @@ async def test_invalid_parameters_of_listen_are_refused_by_name(
     nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_the_legacy_era_does_not_have_it(revision: Revision, nursery: trio.Nursery) -> None:
     talk = await connect(nursery, full_server())
     await talk.shake_hands(revision)

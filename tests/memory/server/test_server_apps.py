@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import trio
+from eras import ENDS
+from inside_base import repetitions
 
 from trio_mcp import (
     SHOWS_APPS,
@@ -81,7 +83,7 @@ async def test_a_tool_and_its_page_are_seen(revision: Revision) -> None:
         assert listed.meta == contents.meta == {"com.example/y": 2, "ui": ui}
 
 
-@pytest.mark.parametrize("revision", list(Revision))
+@pytest.mark.parametrize("revision", ENDS)
 async def test_what_a_client_shows_is_known_in_every_era(revision: Revision) -> None:
     """SEP-1865, "Capability Negotiation"; and who shows no pages gets the text."""
     server = clock_server()
@@ -211,9 +213,34 @@ async def test_a_tool_only_for_apps_is_listed_and_called() -> None:
         assert (await client.call_tool("wind")).text == "wound"
 
 
-@pytest.mark.parametrize(
-    ("returned", "warns"),
-    [
+async def test_a_result_without_text_is_remarked(
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SEP-1865, "Graceful Degradation": clients without pages, and models, read it."""
+
+    async def check(returned: Any, warns: bool) -> None:
+        caplog.clear()
+        repetitions.forget()
+        server = clock_server()
+
+        @server.tool(ui="ui://clock")
+        async def show() -> Any:
+            if isinstance(returned, Exception):
+                raise returned
+            return returned
+
+        @server.tool
+        async def plain() -> Any:
+            return returned if not isinstance(returned, Exception) else None
+
+        caplog.set_level(logging.WARNING)
+        async with open_client(server) as client:
+            await client.call_tool("plain")
+            assert not caplog.records
+            await client.call_tool("show")
+        assert [("no text" in record.getMessage()) for record in caplog.records] == [True] * warns
+
+    rows: list[tuple[Any, bool]] = [
         (None, True),
         ([], True),
         (CallToolResult(content=(), structured_content={"a": 1}), True),
@@ -223,30 +250,10 @@ async def test_a_tool_only_for_apps_is_listed_and_called() -> None:
         (["noon"], False),
         ([TextContent(text="noon"), ImageContent(data="", mime_type="image/png")], False),
         (ToolError("no"), False),
-    ],
-)
-async def test_a_result_without_text_is_remarked(
-    returned: Any, warns: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """SEP-1865, "Graceful Degradation": clients without pages, and models, read it."""
-    server = clock_server()
-
-    @server.tool(ui="ui://clock")
-    async def show() -> Any:
-        if isinstance(returned, Exception):
-            raise returned
-        return returned
-
-    @server.tool
-    async def plain() -> Any:
-        return returned if not isinstance(returned, Exception) else None
-
-    caplog.set_level(logging.WARNING)
-    async with open_client(server) as client:
-        await client.call_tool("plain")
-        assert not caplog.records
-        await client.call_tool("show")
-    assert [("no text" in record.getMessage()) for record in caplog.records] == [True] * warns
+    ]
+    for returned, warns in rows:
+        with subtests.test(returned=returned, warns=warns):
+            await check(returned, warns)
 
 
 def test_authors_are_told_of_mistakes(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS, LEGACY_ENDS
 from wires import ScriptedChannel
 
 from trio_mcp import (
@@ -85,7 +86,7 @@ def text(result: CallToolResult) -> str:
     return block.text
 
 
-@pytest.mark.parametrize("revision", list(Revision))
+@pytest.mark.parametrize("revision", ENDS)
 async def test_both_sides_know_it(revision: Revision) -> None:
     """SEP-2133, "Negotiation": it is declared in `initialize`, too."""
     notes = Notes()
@@ -113,7 +114,7 @@ async def test_a_modern_client_that_does_not_know_it_gets_an_error_that_names_it
             assert caught.value.data == {"requiredCapabilities": {"extensions": {NOTES: {}}}}
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_legacy_client_that_does_not_know_it_gets_an_error_that_names_it(revision: Revision) -> None:
     async with open_client(Notes().server, revision=revision) as client:
         assert text(await client.call_tool("write", {"text": "x"})) == "wrote x"
@@ -154,32 +155,40 @@ def test_what_is_not_theirs_is_refused(make: Any, problem: str) -> None:
 
 
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
-@pytest.mark.parametrize("odd", [True, [], False, None])
-async def test_odd_capabilities_of_a_client_do_not_cost_the_connection(odd: object, revision: Revision) -> None:
+async def test_odd_capabilities_of_a_client_do_not_cost_the_connection(
+    subtests: pytest.Subtests, revision: Revision
+) -> None:
     """What is no object is declared without settings, or with ``false`` and ``null`` not declared."""
-    channel, server = ScriptedChannel(), Notes().server
-    seen: list[bool] = []
 
-    @server.tool
-    async def look(ctx: Context[Any]) -> None:
-        seen.extend([ctx.client_capabilities.roots is not None, NOTES in ctx.client_extensions])
+    async def check(odd: object) -> None:
+        channel, server = ScriptedChannel(), Notes().server
+        seen: list[bool] = []
 
-    capabilities = {"roots": odd, "extensions": {NOTES: odd}}
-    params: dict[str, Any] = {}
-    if revision.is_modern:
-        said = {"protocolVersion": revision, "clientCapabilities": capabilities}
-        params["_meta"] = {f"io.modelcontextprotocol/{name}": value for name, value in said.items()}
-    else:
-        client = {"name": "odd", "version": "1"}
-        hello = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client}
-        channel.say({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
-    channel.say(
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {**params, "name": "look"}},
-        {"jsonrpc": "2.0", "id": 3, "method": "notes/read", "params": {**params, "id": 5}},
-    )
-    channel.hang_up()
-    await server.serve_channel(channel)
-    is_declared = odd in (True, [])
-    assert seen == [is_declared, is_declared]
-    (note,) = [message for message in channel.sent if message["id"] == 3]
-    assert (note.get("result", {}).get("settings") == {}) is is_declared
+        @server.tool
+        async def look(ctx: Context[Any]) -> None:
+            seen.extend([ctx.client_capabilities.roots is not None, NOTES in ctx.client_extensions])
+
+        capabilities = {"roots": odd, "extensions": {NOTES: odd}}
+        params: dict[str, Any] = {}
+        if revision.is_modern:
+            said = {"protocolVersion": revision, "clientCapabilities": capabilities}
+            params["_meta"] = {f"io.modelcontextprotocol/{name}": value for name, value in said.items()}
+        else:
+            client = {"name": "odd", "version": "1"}
+            hello = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client}
+            channel.say({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        channel.say(
+            {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {**params, "name": "look"}},
+            {"jsonrpc": "2.0", "id": 3, "method": "notes/read", "params": {**params, "id": 5}},
+        )
+        channel.hang_up()
+        await server.serve_channel(channel)
+        is_declared = odd in (True, [])
+        assert seen == [is_declared, is_declared]
+        (note,) = [message for message in channel.sent if message["id"] == 3]
+        assert (note.get("result", {}).get("settings") == {}) is is_declared
+
+    rows: list[object] = [True, [], False, None]
+    for odd in rows:
+        with subtests.test(odd=odd):
+            await check(odd)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 from wires import ScriptedChannel
 
 from trio_mcp import (
@@ -22,8 +23,6 @@ from trio_mcp import (
     Server,
     open_client,
 )
-
-REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 
 
 class Recorder:
@@ -52,7 +51,7 @@ def echo_server(*middleware: Any) -> Server:
     return server
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_it_sees_requests_and_notifications_the_handshake_included(revision: Revision) -> None:
     recorder = Recorder()
     async with open_client(echo_server(recorder), revision=revision) as client:
@@ -84,7 +83,7 @@ async def test_the_first_is_the_outermost() -> None:
     ]
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", ENDS)
 async def test_it_may_change_parameters_and_results_answer_by_itself_and_refuse(revision: Revision) -> None:
     async def meddle(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
         params = dict(message.params or {})

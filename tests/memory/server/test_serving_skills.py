@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 import trio
+from eras import ENDS
 
 from trio_mcp import (
     Client,
@@ -27,7 +28,6 @@ from trio_mcp import (
 )
 
 MODERN = Revision.V2026_07_28
-EVERY_REVISION = pytest.mark.parametrize("revision", list(Revision))
 
 Write = Callable[..., Path]
 
@@ -66,7 +66,7 @@ def files_in(skill: Mapping[str, Any]) -> list[str]:
     return [resource["uri"].removeprefix(root) for resource in skill["resources"]]
 
 
-@EVERY_REVISION
+@pytest.mark.parametrize("revision", ENDS)
 async def test_what_is_said_of_a_skill(revision: Revision, write: Write) -> None:
     """To every client, whatever it declares: frontmatter as it is written, each file with digest and size."""
     data = b"\x00\xff"
@@ -120,7 +120,7 @@ async def test_what_is_no_skill_is_not_found(uri: str, write: Write) -> None:
             assert caught.value.code == -32602
 
 
-@EVERY_REVISION
+@pytest.mark.parametrize("revision", ENDS)
 async def test_files_are_resources(revision: Revision, write: Write) -> None:
     """ "Resource Metadata": SKILL.md is called what its frontmatter says."""
     server = Server("s")

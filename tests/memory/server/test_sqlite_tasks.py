@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from inside_base import SERVER_BUSY
+from inside_base import SERVER_BUSY, repetitions
 from shared.server_sqlite_tasks import posix, rows, totals
 from stored_tasks import done, task
 
@@ -234,27 +234,39 @@ async def test_a_file_that_breaks_gives_an_error_that_says_so(tmp_path: Path) ->
         await store.find("a")
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{", b'{"id": "a"}', b"\xff", None, 7, b'{"id": "a", "status": 1}', b"9" * 5_000]
-)
 async def test_a_task_that_cannot_be_read_is_none(
-    tmp_path: Path, data: object, caplog: pytest.LogCaptureFixture
+    subtests: pytest.Subtests, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Others may have written it. It costs nobody else anything."""
-    path = tmp_path / "t"
-    async with open_store(path) as store:
-        await store.add(task("a"))
-        await store.add(task("b"))
-        with closing(sqlite3.connect(path)) as other, other:
-            other.execute("UPDATE tasks SET data = ? WHERE id = 'a'", (b"" if data is None else data,))
-        assert await store.find("a") is None
-        assert "cannot be read: a" in caplog.text
-        assert await store.find("b") is not None
-    async with open_store(path) as store:
-        found = await store.find("b")
-        assert found is not None
-        assert found.status == "failed"
-        assert rows(path) == ["b"]
+    written: list[object] = [
+        b"",
+        b"[]",
+        b"{",
+        b'{"id": "a"}',
+        b"\xff",
+        None,
+        7,
+        b'{"id": "a", "status": 1}',
+        b"9" * 5_000,
+    ]
+    for number, data in enumerate(written):
+        with subtests.test(data=data):
+            caplog.clear()
+            repetitions.forget()
+            path = tmp_path / str(number)
+            async with open_store(path) as store:
+                await store.add(task("a"))
+                await store.add(task("b"))
+                with closing(sqlite3.connect(path)) as other, other:
+                    other.execute("UPDATE tasks SET data = ? WHERE id = 'a'", (b"" if data is None else data,))
+                assert await store.find("a") is None
+                assert "cannot be read: a" in caplog.text
+                assert await store.find("b") is not None
+            async with open_store(path) as store:
+                found = await store.find("b")
+                assert found is not None
+                assert found.status == "failed"
+                assert rows(path) == ["b"]
 
 
 # Under a server.

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS, LEGACY_ENDS
 from inside_base import INVALID_PARAMS, LEGACY, METHOD_NOT_FOUND, SERVER_BUSY
 from talking import connect, full_server, listen, note, request
 from wires import ScriptedChannel
 
 from trio_mcp import Context, Limits, Revision, Server
 
-LEGACY_REVISIONS = pytest.mark.parametrize("revision", LEGACY)
 NEWEST = LEGACY[-1]
 URI = "file:///project/src/main.rs"
 
@@ -24,7 +24,7 @@ def updated(uri: str = URI) -> dict[str, Any]:
     return note("notifications/resources/updated", uri=uri)
 
 
-@LEGACY_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_subscribers_are_notified(revision: Revision, nursery: trio.Nursery) -> None:
     """Every legacy revision: server/resources, "Subscriptions". The answer says nothing but that it is so."""
     server = full_server()
@@ -40,7 +40,7 @@ async def test_subscribers_are_notified(revision: Revision, nursery: trio.Nurser
     nursery.cancel_scope.cancel()
 
 
-@LEGACY_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_subscribing_and_unsubscribing_twice_is_once(revision: Revision, nursery: trio.Nursery) -> None:
     server = full_server()
     talk = await connect(nursery, server)
@@ -94,7 +94,7 @@ async def test_what_was_not_said_yet_is_not_said_after_unsubscribing(nursery: tr
     nursery.cancel_scope.cancel()
 
 
-@LEGACY_REVISIONS
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_resource_that_does_not_exist_is_not_found(revision: Revision, nursery: trio.Nursery) -> None:
     """Every legacy revision: server/resources, "Error Handling": -32002, and which resource."""
     server = full_server()
@@ -123,21 +123,23 @@ async def test_a_resource_that_has_gone_can_still_be_unsubscribed_from(nursery: 
     nursery.cancel_scope.cancel()
 
 
-@LEGACY_REVISIONS
-@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
-@pytest.mark.parametrize("params", [{}, {"uri": 7}, {"uri": None}], ids=str)
+@pytest.mark.parametrize("revision", LEGACY_ENDS)
 async def test_a_request_without_a_uri_is_refused_by_name(
-    revision: Revision, method: str, params: dict[str, Any], nursery: trio.Nursery
+    subtests: pytest.Subtests, revision: Revision, nursery: trio.Nursery
 ) -> None:
     talk = await connect(nursery, full_server())
     await talk.shake_hands(revision)
-    answer = await talk.ask(method, revision, **params)
-    assert answer["error"]["code"] == INVALID_PARAMS
-    assert "uri" in answer["error"]["message"]
+    given: list[dict[str, Any]] = [{}, {"uri": 7}, {"uri": None}]
+    for method in ("resources/subscribe", "resources/unsubscribe"):
+        for params in given:
+            with subtests.test(method=method, params=params):
+                answer = await talk.ask(method, revision, **params)
+                assert answer["error"]["code"] == INVALID_PARAMS
+                assert "uri" in answer["error"]["message"]
     nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("revision", list(Revision))
+@pytest.mark.parametrize("revision", ENDS)
 @pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
 async def test_who_has_no_resources_has_no_subscriptions(
     revision: Revision, method: str, nursery: trio.Nursery

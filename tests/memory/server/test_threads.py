@@ -123,36 +123,41 @@ async def _ignoring_the_end(function: Callable[..., Awaitable[object]], *args: A
         await function(*args)
 
 
-@ERAS
-@pytest.mark.parametrize("said", ["report_progress", "log", "request", "elicit"])
-async def test_a_thread_that_was_blocking_ends_at_what_it_says_next(said: str, era: Era) -> None:
+async def test_a_thread_that_was_blocking_ends_at_what_it_says_next(subtests: pytest.Subtests) -> None:
     """As an async function ends at its next checkpoint. Until then nothing can be done about it."""
-    server, diary = Server("blocking", limits=ONE_THREAD), Diary()
-    began, go_on = trio.Event(), threading.Event()
 
-    @server.tool
-    def block(ctx: Context) -> str:
-        trio.from_thread.run_sync(began.set)
-        go_on.wait()
-        said_so: dict[str, tuple[Any, ...]] = {
-            "report_progress": (ctx.report_progress, 1),
-            "log": (ctx.log, "info", "still here"),
-            "request": (ctx.request, "roots/list"),
-            "elicit": (ctx.elicit, "Well?", bool),
-        }
-        diary.note_end(said, *said_so[said])
-        return "done"
+    async def check(era: Era, said: str) -> None:
+        server, diary = Server("blocking", limits=ONE_THREAD), Diary()
+        began, go_on = trio.Event(), threading.Event()
 
-    with trio.fail_after(20):
-        async with open_client(server, era=era, roots=[], on_elicit=diary.on_elicit) as client:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(client.call_tool, "block")
-                await began.wait()
-                nursery.cancel_scope.cancel()
-            await trio.testing.wait_all_tasks_blocked()
-            go_on.set()
-            await until(lambda: diary.lines)
-    assert diary.lines == [f"{said}: Cancelled"]
+        @server.tool
+        def block(ctx: Context) -> str:
+            trio.from_thread.run_sync(began.set)
+            go_on.wait()
+            said_so: dict[str, tuple[Any, ...]] = {
+                "report_progress": (ctx.report_progress, 1),
+                "log": (ctx.log, "info", "still here"),
+                "request": (ctx.request, "roots/list"),
+                "elicit": (ctx.elicit, "Well?", bool),
+            }
+            diary.note_end(said, *said_so[said])
+            return "done"
+
+        with trio.fail_after(20):
+            async with open_client(server, era=era, roots=[], on_elicit=diary.on_elicit) as client:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(client.call_tool, "block")
+                    await began.wait()
+                    nursery.cancel_scope.cancel()
+                await trio.testing.wait_all_tasks_blocked()
+                go_on.set()
+                await until(lambda: diary.lines)
+        assert diary.lines == [f"{said}: Cancelled"]
+
+    for era in ("modern", "legacy"):
+        for said in ("report_progress", "log", "request", "elicit"):
+            with subtests.test(era=era, said=said):
+                await check(era, said)
 
 
 def _answer(ctx: Context[Diary]) -> bool:

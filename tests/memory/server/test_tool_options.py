@@ -11,6 +11,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 
 from trio_mcp import Context, Depends, Field, RequestError, Revision, Server, ToolError, open_client, types
 
@@ -46,7 +47,7 @@ def said(result: dict[str, Any]) -> str:
 
 @pytest.mark.spec("server/tools", "Security Considerations")
 @pytest.mark.spec("server/tools", "Error Handling")
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_tool_that_takes_too_long_is_cancelled_and_says_so(
     revision: Revision, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -105,7 +106,7 @@ async def test_time_for_dependencies_counts(autojump_clock: trio.testing.MockClo
 
 
 @pytest.mark.spec("server/tools", "Security Considerations")
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_calls_beyond_the_limit_wait_their_turn(
     revision: Revision, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -135,7 +136,7 @@ async def test_calls_beyond_the_limit_wait_their_turn(
     assert trio.current_time() == 3
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_call_that_waits_can_be_cancelled(
     revision: Revision, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -175,7 +176,7 @@ async def greeting() -> str:
     return "hello"
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_raw_input_schema_is_sent_to_the_letter_and_enforced(revision: Revision) -> None:
     """2026-07-28, server/tools, "Tool": inputSchema; input validation errors are tool errors (SEP-1303)."""
     server = Server("s")
@@ -466,7 +467,7 @@ class Place:
 
 
 @pytest.mark.spec("server/tools", "x-mcp-header")
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_parameters_can_be_marked_for_headers(revision: Revision) -> None:
     """2026-07-28, server/tools, "x-mcp-header"."""
     server = Server("s")
@@ -508,9 +509,9 @@ def in_definition(a: Place, b: Place) -> None: ...
 
 
 @pytest.mark.spec("server/tools", "x-mcp-header", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    "function",
-    [
+def test_a_mark_that_breaks_the_rules_is_refused(subtests: pytest.Subtests) -> None:
+    """2026-07-28, server/tools, "x-mcp-header": a client would have to leave the tool out."""
+    functions: list[Any] = [
         empty,
         spaced,
         injecting,
@@ -522,18 +523,31 @@ def in_definition(a: Place, b: Place) -> None: ...
         mixed,
         in_items,
         in_definition,
-    ],
-)
-def test_a_mark_that_breaks_the_rules_is_refused(function: Any) -> None:
-    """2026-07-28, server/tools, "x-mcp-header": a client would have to leave the tool out."""
-    with pytest.raises(ValueError, match=f"tool '{function.__name__}': parameter "):
-        Server("s").tool(function)
+    ]
+    for function in functions:
+        with (
+            subtests.test(function=function),
+            pytest.raises(ValueError, match=f"tool '{function.__name__}': parameter "),
+        ):
+            Server("s").tool(function)
 
 
 @pytest.mark.spec("server/tools", "x-mcp-header", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    ("schema", "is_sound"),
-    [
+def test_marks_in_raw_schemas_obey_the_same_rules(subtests: pytest.Subtests) -> None:
+    """2026-07-28, basic/transports/streamable-http, "Schema Extension"."""
+
+    def check(schema: dict[str, Any], is_sound: bool) -> None:
+        async def take(arguments: Mapping[str, Any]) -> str:
+            return ""
+
+        register = Server("s").tool(input_schema={"type": "object", **schema})
+        if is_sound:
+            register(take)
+        else:
+            with pytest.raises(ValueError, match="x-mcp-header"):
+                register(take)
+
+    rows: list[tuple[dict[str, Any], bool]] = [
         ({"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}, True),
         ({"properties": {"x-mcp-header": {"type": "string"}}}, True),
         ({"properties": {"a": {"type": "object", "default": {"x-mcp-header": 1}}}}, True),
@@ -556,26 +570,16 @@ def test_a_mark_that_breaks_the_rules_is_refused(function: Any) -> None:
         ({"$defs": {"a": {"type": "string", "x-mcp-header": "A"}}}, False),
         ({"additionalProperties": {"type": "string", "x-mcp-header": "A"}}, False),
         ({"properties": {"a": {"items": {"properties": {"b": {"type": "string", "x-mcp-header": "B"}}}}}}, False),
-    ],
-)
-def test_marks_in_raw_schemas_obey_the_same_rules(schema: dict[str, Any], is_sound: bool) -> None:
-    """2026-07-28, basic/transports/streamable-http, "Schema Extension"."""
-
-    async def take(arguments: Mapping[str, Any]) -> str:
-        return ""
-
-    register = Server("s").tool(input_schema={"type": "object", **schema})
-    if is_sound:
-        register(take)
-    else:
-        with pytest.raises(ValueError, match="x-mcp-header"):
-            register(take)
+    ]
+    for schema, is_sound in rows:
+        with subtests.test(schema=schema, is_sound=is_sound):
+            check(schema, is_sound)
 
 
 # Coming and going.
 
 
-@EVERY
+@pytest.mark.parametrize("revision", ENDS)
 async def test_tools_can_be_hidden_shown_and_removed(revision: Revision) -> None:
     """2026-07-28, server/tools, "Capabilities": the list may be empty and may change; its order stays."""
     server = Server("s")

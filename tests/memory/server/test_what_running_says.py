@@ -39,9 +39,9 @@ pytestmark = pytest.mark.timeout(60)
 # Options.
 
 
-@pytest.mark.parametrize(
-    ("transport", "options", "kind", "said"),
-    [
+def test_an_option_of_something_else_is_refused(subtests: pytest.Subtests) -> None:
+    """It was ignored, or its error named a function that the user does not know."""
+    rows: list[tuple[Any, Any, type[Exception], str]] = [
         (
             "stdio",
             {"port": 8000},
@@ -106,15 +106,12 @@ pytestmark = pytest.mark.timeout(60)
         ),
         ("tcp", {"port": -1}, ValueError, "port must be 0 to 65535, not -1"),
         ("websocket", {"port": True}, TypeError, "port must be a whole number from 0 to 65535, not True"),
-    ],
-)
-def test_an_option_of_something_else_is_refused(
-    transport: Any, options: Any, kind: type[Exception], said: str
-) -> None:
-    """It was ignored, or its error named a function that the user does not know."""
-    with pytest.raises(kind) as caught:
-        Server("x").run(transport, **options)
-    assert str(caught.value) == said
+    ]
+    for transport, options, kind, said in rows:
+        with subtests.test(transport=transport, options=options, kind=kind, said=said):
+            with pytest.raises(kind) as caught:
+                Server("x").run(transport, **options)
+            assert str(caught.value) == said
 
 
 # Where Trio runs, and where it does not.
@@ -182,30 +179,31 @@ def test_what_takes_a_shutdown_is_run() -> None:
     assert len(ran) == 1
 
 
-@pytest.mark.parametrize(
-    ("transport", "function"),
-    [
+def test_a_program_in_a_program_of_asyncio_is_refused(subtests: pytest.Subtests) -> None:
+    """It served, and kept the event loop of asyncio waiting for ever."""
+
+    def check(transport: Any, function: str, kind: Callable[[Any], Server | Proxy]) -> None:
+        async def main() -> None:
+            kind(Server("behind") if kind is Proxy else "x").run(transport)
+
+        with pytest.raises(RuntimeError) as caught:
+            asyncio.run(main())
+        assert str(caught.value) == (
+            "run() starts Trio itself, and asyncio runs here: call it in a program of its own, or write: "
+            f"await asyncio.to_thread(trio.run, functools.partial(trio_mcp.{function}, server, ...))"
+        )
+
+    rows: list[tuple[Any, str]] = [
         ("stdio", "serve_stdio"),
         ("streamable-http", "serve_http"),
         ("websocket", "serve_websocket"),
         ("tcp", "serve_tcp"),
-    ],
-)
-@pytest.mark.parametrize("kind", [Server, Proxy])
-def test_a_program_in_a_program_of_asyncio_is_refused(
-    kind: Callable[[Any], Server | Proxy], transport: Any, function: str
-) -> None:
-    """It served, and kept the event loop of asyncio waiting for ever."""
-
-    async def main() -> None:
-        kind(Server("behind") if kind is Proxy else "x").run(transport)
-
-    with pytest.raises(RuntimeError) as caught:
-        asyncio.run(main())
-    assert str(caught.value) == (
-        "run() starts Trio itself, and asyncio runs here: call it in a program of its own, or write: "
-        f"await asyncio.to_thread(trio.run, functools.partial(trio_mcp.{function}, server, ...))"
-    )
+    ]
+    kinds: list[Callable[[Any], Server | Proxy]] = [Server, Proxy]
+    for transport, function in rows:
+        for kind in kinds:
+            with subtests.test(transport=transport, function=function, kind=kind):
+                check(transport, function, kind)
 
 
 def test_run_until_signal_in_a_program_of_asyncio_is_refused() -> None:
@@ -247,19 +245,23 @@ USES: dict[str, Callable[[Server], Awaitable[object]]] = {
 }
 
 
-@pytest.mark.parametrize("name", USES)
-def test_asyncio_is_named(name: str) -> None:
+def test_asyncio_is_named(subtests: pytest.Subtests) -> None:
     """Trio's own error is that some object has no attribute `runner`."""
 
-    async def use() -> None:
-        await USES[name](Server("x"))
+    def check(name: str) -> None:
+        async def use() -> None:
+            await USES[name](Server("x"))
 
-    with pytest.raises(RuntimeError) as caught:
-        asyncio.run(use())
-    assert str(caught.value) == (
-        f"{name} needs Trio, and asyncio runs here: start the program with trio.run(main), or put the part "
-        "that uses trio_mcp into a thread: await asyncio.to_thread(trio.run, main)"
-    )
+        with pytest.raises(RuntimeError) as caught:
+            asyncio.run(use())
+        assert str(caught.value) == (
+            f"{name} needs Trio, and asyncio runs here: start the program with trio.run(main), or put the part "
+            "that uses trio_mcp into a thread: await asyncio.to_thread(trio.run, main)"
+        )
+
+    for name in USES:
+        with subtests.test(name=name):
+            check(name)
 
 
 def test_asyncio_is_named_in_tests() -> None:

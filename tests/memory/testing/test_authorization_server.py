@@ -217,9 +217,9 @@ async def test_nobody_is_registered_at_an_address_of_others_without_tls(uri: str
 
 
 @shows("Client ID Metadata Document Security")
-@pytest.mark.parametrize(
-    ("change", "status"),
-    [
+async def test_a_document_that_says_too_little_is_none(subtests: pytest.Subtests) -> None:
+    """The draft of client id metadata documents, section 4.1; and its redirect URIs are all there are."""
+    rows: list[tuple[dict[str, Any], int]] = [
         ({}, 302),
         ({"client_name": None}, 400),
         ({"redirect_uris": []}, 400),
@@ -227,15 +227,14 @@ async def test_nobody_is_registered_at_an_address_of_others_without_tls(uri: str
         ({"redirect_uris": ["https://app.test/other"]}, 400),
         ({"client_id": "https://app.test/other.json"}, 400),
         ({"client_secret": "s"}, 400),
-    ],
-)
-async def test_a_document_that_says_too_little_is_none(change: dict[str, Any], status: int) -> None:
-    """The draft of client id metadata documents, section 4.1; and its redirect URIs are all there are."""
-    url = "https://app.test/client.json"
-    document = {"client_id": url, "client_name": "App", "redirect_uris": [BACK], **change}
-    async with open_person(AuthorizationServer(issuer=ISSUER, documents={url: document})) as person:
-        said = await person.authorize(client_id=url)
-        assert (said.status, "location" in said.headers) == (status, status == 302)
+    ]
+    for change, status in rows:
+        with subtests.test(change=change, status=status):
+            url = "https://app.test/client.json"
+            document = {"client_id": url, "client_name": "App", "redirect_uris": [BACK], **change}
+            async with open_person(AuthorizationServer(issuer=ISSUER, documents={url: document})) as person:
+                said = await person.authorize(client_id=url)
+                assert (said.status, "location" in said.headers) == (status, status == 302)
 
 
 @pytest.mark.parametrize(
@@ -445,48 +444,55 @@ async def test_tokens_are_bound_to_keys() -> None:
         assert (await person.post("/token", proof(nonce), **form)).status == 200
 
 
-@pytest.mark.parametrize("wrong", get_args(Misbehaviour))
-async def test_it_misbehaves_on_demand(wrong: Misbehaviour, autojump_clock: trio.testing.MockClock) -> None:
+async def test_it_misbehaves_on_demand(subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock) -> None:
     """Each of them is seen by somebody who looks."""
-    async with open_person() as person:
 
-        async def look() -> list[object]:
-            seen: list[object] = []
-            for step in (
-                lambda: person.get("/.well-known/oauth-authorization-server"),
-                person.authorize,
-                log_in,
-                lambda: person.send("POST", "/register", b'{"redirect_uris": ["http://127.0.0.1/"]}', {}),
-            ):
-                with trio.move_on_after(0.05):
-                    said = await step()
-                    body = re.sub(
-                        rb'"(client_id|client_secret)":"[^"]+"|"client_id_issued_at":\d+', b"", said.body
-                    )
-                    seen.append((said.status, re.sub("code=[^&]+", "", said.headers.get("location", "")), body))
-            return seen
+    async def check(wrong: Misbehaviour) -> None:
+        async with open_person() as person:
 
-        async def log_in() -> Any:
-            code = (await person.authorize()).sent_back["code"]
-            first = await person.redeem(code)
-            token = first.json.get("refresh_token", "") if first.status == 200 else ""
-            form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": "app"}
-            second = await person.post("/token", None, **form)
-            steps: list[object] = [first.status, second.status]
-            for answer in (first, second):
-                tokens: dict[str, Any] = answer.json if answer.status in (200, 400) else {}
-                claims = claims_of(tokens["access_token"]) if "access_token" in tokens else {}
-                steps += [tokens.get("token_type"), claims.get("aud"), claims.get("exp", 0) > time.time()]
-                steps += [sorted(tokens), tokens.get("refresh_token") == token]
-            from logging_in import Said
+            async def look() -> list[object]:
+                seen: list[object] = []
+                for step in (
+                    lambda: person.get("/.well-known/oauth-authorization-server"),
+                    person.authorize,
+                    log_in,
+                    lambda: person.send("POST", "/register", b'{"redirect_uris": ["http://127.0.0.1/"]}', {}),
+                ):
+                    with trio.move_on_after(0.05):
+                        said = await step()
+                        body = re.sub(
+                            rb'"(client_id|client_secret)":"[^"]+"|"client_id_issued_at":\d+', b"", said.body
+                        )
+                        seen.append(
+                            (said.status, re.sub("code=[^&]+", "", said.headers.get("location", "")), body)
+                        )
+                return seen
 
-            return Said(0, {}, repr(steps).encode())
+            async def log_in() -> Any:
+                code = (await person.authorize()).sent_back["code"]
+                first = await person.redeem(code)
+                token = first.json.get("refresh_token", "") if first.status == 200 else ""
+                form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": "app"}
+                second = await person.post("/token", None, **form)
+                steps: list[object] = [first.status, second.status]
+                for answer in (first, second):
+                    tokens: dict[str, Any] = answer.json if answer.status in (200, 400) else {}
+                    claims = claims_of(tokens["access_token"]) if "access_token" in tokens else {}
+                    steps += [tokens.get("token_type"), claims.get("aud"), claims.get("exp", 0) > time.time()]
+                    steps += [sorted(tokens), tokens.get("refresh_token") == token]
+                from logging_in import Said
 
-        before = await look()
-        person.authorization.misbehaviours.add(wrong)
-        assert await look() != before
-        person.authorization.misbehaviours.discard(wrong)
-        assert await look() == before
+                return Said(0, {}, repr(steps).encode())
+
+            before = await look()
+            person.authorization.misbehaviours.add(wrong)
+            assert await look() != before
+            person.authorization.misbehaviours.discard(wrong)
+            assert await look() == before
+
+    for wrong in get_args(Misbehaviour):
+        with subtests.test(wrong=wrong):
+            await check(wrong)
 
 
 def test_it_shows_no_secrets() -> None:

@@ -132,13 +132,13 @@ CASES.append(("replay_client", replayed))
 NOT_TRIED: Final = {"Faulty.wait_room", "Faulty.wait_turn"}
 
 
-@pytest.mark.parametrize(("name", "setting"), CASES, ids=lambda each: each if isinstance(each, str) else "")
-async def test_it_checkpoints(name: str, setting: Callable[[], AbstractAsyncContextManager[Act]]) -> None:
+async def test_it_checkpoints(subtests: pytest.Subtests) -> None:
     """An `await` that never gives way starves everybody else, and cannot be cancelled."""
-    with trio.fail_after(10):
-        async with setting() as act:
-            with trio.testing.assert_checkpoints():
-                await act()
+    for name, setting in CASES:
+        with subtests.test(name=name, setting=setting), trio.fail_after(10):
+            async with setting() as act:
+                with trio.testing.assert_checkpoints():
+                    await act()
 
 
 def test_every_public_async_function_has_a_case() -> None:

@@ -78,26 +78,28 @@ CASES: list[tuple[Fault, list[tuple[float, object]]]] = [
 ]
 
 
-@pytest.mark.parametrize("direction", ["sent", "received"])
-@pytest.mark.parametrize(("fault", "expected"), CASES, ids=lambda each: getattr(each, "kind", ""))
-async def test_each_fault_of_a_message(
-    fault: Fault,
-    expected: list[tuple[float, object]],
-    direction: Literal["sent", "received"],
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_each_fault_of_a_message(subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock) -> None:
     """At the message that was named, and nowhere else; what waits does so on Trio's clock."""
-    if fault.kind in {"half_close", "reset"} and fault.direction != direction:
-        return
-    one, other = memory_channel_pair()
-    sender: Channel = one
-    receiver: Channel = other
-    if direction == "sent":
-        sender = Faulty(one, [fault])
-    else:
-        fault = Fault(fault.kind, "received", fault.at, seconds=fault.seconds, size=fault.size)
-        receiver = Faulty(other, [fault])
-    assert await sent_and_received(sender, receiver, 4) == expected
+
+    async def check(
+        direction: Literal["sent", "received"], fault: Fault, expected: list[tuple[float, object]]
+    ) -> None:
+        if fault.kind in {"half_close", "reset"} and fault.direction != direction:
+            return
+        one, other = memory_channel_pair()
+        sender: Channel = one
+        receiver: Channel = other
+        if direction == "sent":
+            sender = Faulty(one, [fault])
+        else:
+            fault = Fault(fault.kind, "received", fault.at, seconds=fault.seconds, size=fault.size)
+            receiver = Faulty(other, [fault])
+        assert await sent_and_received(sender, receiver, 4) == expected
+
+    for direction in ("sent", "received"):
+        for fault, expected in CASES:
+            with subtests.test(direction=direction, fault=fault, expected=expected):
+                await check(direction, fault, expected)
 
 
 async def test_several_faults_of_one_message(autojump_clock: trio.testing.MockClock) -> None:
@@ -177,32 +179,37 @@ async def test_a_client_meets_them(autojump_clock: trio.testing.MockClock) -> No
     assert trio.current_time() == pytest.approx(600, abs=5)
 
 
-@pytest.mark.parametrize("seed", range(20))
 async def test_faults_by_seed_are_the_same_each_time(
-    seed: int, autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str]
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And what repeats them is printed. No call is answered wrongly, and none waits for ever."""
-    outcomes: list[list[str]] = []
-    for _ in range(2):
-        outcome: list[str] = []
-        async with served(lambda channel: Faulty.random(channel, seed, rate=0.1)) as channel:
-            with suppress(ConnectionLost, RemoteProtocolError):  # already the handshake
-                async with open_client(channel, revision="2025-11-25") as client:
-                    for number in range(20):
-                        try:
-                            with trio.fail_after(30):
-                                assert await client.call_tool("count", {"to": number}, returns=int) == number
-                            outcome.append("answered")
-                        except AssertionError:
-                            raise
-                        except Exception as error:
-                            outcome.append(type(error).__name__)
-        outcomes.append(outcome)
-    assert outcomes[0] == outcomes[1]
-    printed = capsys.readouterr().err.splitlines()
-    assert printed[: len(printed) // 2] == printed[len(printed) // 2 :]
-    assert printed[0] == f"faults by seed {seed}: Faulty.random(channel, {seed}, …) repeats them"
-    assert all(line.startswith(f"  seed {seed}: Fault(") for line in printed[1 : len(printed) // 2])
+
+    async def check(seed: int) -> None:
+        outcomes: list[list[str]] = []
+        for _ in range(2):
+            outcome: list[str] = []
+            async with served(lambda channel: Faulty.random(channel, seed, rate=0.1)) as channel:
+                with suppress(ConnectionLost, RemoteProtocolError):  # already the handshake
+                    async with open_client(channel, revision="2025-11-25") as client:
+                        for number in range(20):
+                            try:
+                                with trio.fail_after(30):
+                                    assert await client.call_tool("count", {"to": number}, returns=int) == number
+                                outcome.append("answered")
+                            except AssertionError:
+                                raise
+                            except Exception as error:
+                                outcome.append(type(error).__name__)
+            outcomes.append(outcome)
+        assert outcomes[0] == outcomes[1]
+        printed = capsys.readouterr().err.splitlines()
+        assert printed[: len(printed) // 2] == printed[len(printed) // 2 :]
+        assert printed[0] == f"faults by seed {seed}: Faulty.random(channel, {seed}, …) repeats them"
+        assert all(line.startswith(f"  seed {seed}: Fault(") for line in printed[1 : len(printed) // 2])
+
+    for seed in range(20):
+        with subtests.test(seed=seed):
+            await check(seed)
 
 
 async def test_a_seed_that_nobody_has_chosen_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,25 +239,29 @@ OF_BYTES: list[tuple[Fault, list[tuple[float, bytes | str]]]] = [
 ]
 
 
-@pytest.mark.parametrize("direction", ["sent", "received"])
-@pytest.mark.parametrize(("fault", "expected"), OF_BYTES, ids=lambda each: getattr(each, "kind", ""))
-async def test_each_fault_of_bytes(
-    fault: Fault,
-    expected: list[tuple[float, bytes | str]],
-    direction: Literal["sent", "received"],
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_each_fault_of_bytes(subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock) -> None:
     """At the byte that was named."""
-    if fault.kind == "reset" and direction == "sent":
-        return
-    fault = Fault(fault.kind, direction, fault.at, seconds=fault.seconds, size=fault.size)
-    found = [
-        piece for piece in await pieces([fault], b"abcdefgh", direction) if piece[1] != "broken for the sender"
-    ]
-    # Whether neighbouring pieces come as one is the stream's affair.
-    assert _joined(found) == _joined(expected)
-    if fault.kind in {"split", "delay"} and fault.seconds:
-        assert found == expected
+
+    async def check(
+        direction: Literal["sent", "received"], fault: Fault, expected: list[tuple[float, bytes | str]]
+    ) -> None:
+        if fault.kind == "reset" and direction == "sent":
+            return
+        fault = Fault(fault.kind, direction, fault.at, seconds=fault.seconds, size=fault.size)
+        found = [
+            piece
+            for piece in await pieces([fault], b"abcdefgh", direction)
+            if piece[1] != "broken for the sender"
+        ]
+        # Whether neighbouring pieces come as one is the stream's affair.
+        assert _joined(found) == _joined(expected)
+        if fault.kind in {"split", "delay"} and fault.seconds:
+            assert found == expected
+
+    for direction in ("sent", "received"):
+        for fault, expected in OF_BYTES:
+            with subtests.test(direction=direction, fault=fault, expected=expected):
+                await check(direction, fault, expected)
 
 
 def _joined(found: list[tuple[float, bytes | str]]) -> list[tuple[float, bytes | str]]:
@@ -320,11 +331,14 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("mistake", "problem"), MISTAKES)
-async def test_mistakes_are_told(mistake: Callable[[], object], problem: str) -> None:
+async def test_mistakes_are_told(subtests: pytest.Subtests) -> None:
     """With the name of what is wrong."""
-    with pytest.raises((ValueError, TypeError), match=problem):
-        mistake()
+    for mistake, problem in MISTAKES:
+        with (
+            subtests.test(mistake=mistake, problem=problem),
+            pytest.raises((ValueError, TypeError), match=problem),
+        ):
+            mistake()
 
 
 async def test_nothing_is_left_of_a_reset() -> None:

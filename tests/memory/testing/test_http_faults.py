@@ -235,20 +235,22 @@ async def test_a_request_after_which_nothing_comes_stays_away(autojump_clock: tr
     assert trio.current_time() == left_at
 
 
-@pytest.mark.parametrize("size", [0, 1, 30, 100])
-@pytest.mark.parametrize("seconds", [None, 5.0])
-@pytest.mark.parametrize("era", ERAS)
 async def test_a_response_that_is_split(
-    era: Era, seconds: float | None, size: int, autojump_clock: trio.testing.MockClock
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Nothing is lost, wherever it is split; the rest is late by as much."""
-    till = Till()
-    faults = [HttpFault("split", 1, "tools/call", size=size, seconds=seconds)]
-    async with faulty(till, faults, era) as (client, app):
-        begin = trio.current_time()
-        assert await book(client, 1) == 1
-        assert trio.current_time() - begin == pytest.approx((seconds or 0) + 0.1, abs=0.11)
-        assert app.happened == tuple(faults)
+    rows: list[float | None] = [None, 5.0]
+    for size in (0, 1, 30, 100):
+        for seconds in rows:
+            for era in ERAS:
+                with subtests.test(size=size, seconds=seconds, era=era):
+                    till = Till()
+                    faults = [HttpFault("split", 1, "tools/call", size=size, seconds=seconds)]
+                    async with faulty(till, faults, era) as (client, app):
+                        begin = trio.current_time()
+                        assert await book(client, 1) == 1
+                        assert trio.current_time() - begin == pytest.approx((seconds or 0) + 0.1, abs=0.11)
+                        assert app.happened == tuple(faults)
 
 
 @pytest.mark.parametrize("json_only", [True, False])
@@ -291,31 +293,34 @@ async def test_the_stream_of_a_session_that_breaks_is_opened_again(
         assert app.requests["GET"] >= 2
 
 
-@pytest.mark.parametrize("seed", range(15))
-@pytest.mark.parametrize("era", ERAS)
 async def test_by_seed(
-    era: Era, seed: int, autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str]
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same each time, and no call waits for ever or is answered by another one's answer."""
-    outcomes: list[list[object]] = []
-    happened: list[int] = []
-    for _ in range(2):
-        till, outcome = Till(), list[object]()
-        app = FaultyApp.random(McpASGI(till.server), seed, rate=0.2)
-        with suppress(McpError), assert_nothing_left():
-            async with open_client(HttpServerParameters("http://localhost/mcp", app=app), era=era) as client:
-                for amount in range(12):
-                    try:
-                        with trio.fail_after(100):
-                            outcome.append(await book(client, amount))
-                    except (McpError, trio.TooSlowError) as error:
-                        outcome.append(type(error).__name__)
-        outcomes.append([*outcome, app.happened])
-        happened.append(len(app.happened))
-    assert outcomes[0] == outcomes[1]
-    printed = capsys.readouterr().err.splitlines()
-    assert printed[0] == f"faults by seed {seed}: FaultyApp.random(app, {seed}, …) repeats them"
-    assert len(printed) == 2 + sum(happened)
+    for seed in range(15):
+        for era in ERAS:
+            with subtests.test(seed=seed, era=era):
+                outcomes: list[list[object]] = []
+                happened: list[int] = []
+                for _ in range(2):
+                    till, outcome = Till(), list[object]()
+                    app = FaultyApp.random(McpASGI(till.server), seed, rate=0.2)
+                    with suppress(McpError), assert_nothing_left():
+                        async with open_client(
+                            HttpServerParameters("http://localhost/mcp", app=app), era=era
+                        ) as client:
+                            for amount in range(12):
+                                try:
+                                    with trio.fail_after(100):
+                                        outcome.append(await book(client, amount))
+                                except (McpError, trio.TooSlowError) as error:
+                                    outcome.append(type(error).__name__)
+                    outcomes.append([*outcome, app.happened])
+                    happened.append(len(app.happened))
+                assert outcomes[0] == outcomes[1]
+                printed = capsys.readouterr().err.splitlines()
+                assert printed[0] == f"faults by seed {seed}: FaultyApp.random(app, {seed}, …) repeats them"
+                assert len(printed) == 2 + sum(happened)
 
 
 MISTAKES: list[tuple[Callable[[], object], str]] = [
@@ -329,11 +334,14 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("mistake", "problem"), MISTAKES)
-def test_mistakes_are_told(mistake: Callable[[], object], problem: str) -> None:
+def test_mistakes_are_told(subtests: pytest.Subtests) -> None:
     """With the name of what is wrong."""
-    with pytest.raises((ValueError, TypeError), match=problem):
-        mistake()
+    for mistake, problem in MISTAKES:
+        with (
+            subtests.test(mistake=mistake, problem=problem),
+            pytest.raises((ValueError, TypeError), match=problem),
+        ):
+            mistake()
 
 
 def test_a_fault_is_shown_as_it_is_written() -> None:

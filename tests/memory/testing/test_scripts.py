@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from eras import ENDS
 
 from trio_mcp import (
     ConnectionLost,
@@ -175,7 +176,7 @@ async def test_a_script_may_hang_up_and_the_client_says_so() -> None:
             await client.request("tools/call", {"name": "add"})
 
 
-@pytest.mark.parametrize("revision", list(Revision))
+@pytest.mark.parametrize("revision", ENDS)
 async def test_a_client_by_script_calls_a_server(revision: Revision) -> None:
     """Requests have ids, and in the modern era what they need besides."""
     with assert_nothing_left():
@@ -271,19 +272,20 @@ PATTERNS: list[tuple[object, object, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("expected", "got", "differences"), PATTERNS)
-async def test_patterns(expected: object, got: object, differences: list[str]) -> None:
+async def test_patterns(subtests: pytest.Subtests) -> None:
     """What each of them lets through, and how the rest is told."""
-    one, other = memory_channel_pair()
-    peer, sender = ScriptedPeer(one), ScriptedPeer(other)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(sender.say, got)
-        found: tuple[str, ...] = ()
-        try:
-            assert await peer.expect(expected) == got
-        except ScriptMismatch as mismatch:
-            found = mismatch.differences
-    assert list(found) == differences
+    for expected, got, differences in PATTERNS:
+        with subtests.test(expected=expected, got=got, differences=differences):
+            one, other = memory_channel_pair()
+            peer, sender = ScriptedPeer(one), ScriptedPeer(other)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sender.say, got)
+                found: tuple[str, ...] = ()
+                try:
+                    assert await peer.expect(expected) == got
+                except ScriptMismatch as mismatch:
+                    found = mismatch.differences
+            assert list(found) == differences
 
 
 async def test_a_server_of_another_era_is_refused() -> None:

@@ -191,16 +191,19 @@ async def fails(test: Callable[[], Awaitable[None]]) -> None:
     assert isinstance(error, (AssertionError, LookupError, ValueError))
 
 
-@pytest.mark.parametrize(("test", "method", "wrong"), BROKEN)
-async def test_a_store_that_breaks_a_promise_fails(
-    test: str, method: str, wrong: Callable[..., Awaitable[Any]]
-) -> None:
-    class Tests(TaskStoreTests):
-        @asynccontextmanager
-        async def open_store(self) -> AsyncGenerator[Any]:
-            yield Broken(MemoryTaskStore(), {method: wrong})
+async def test_a_store_that_breaks_a_promise_fails(subtests: pytest.Subtests) -> None:
 
-    await fails(getattr(Tests(), f"test_{test}"))
+    async def check(test: str, method: str, wrong: Callable[..., Awaitable[Any]]) -> None:
+        class Tests(TaskStoreTests):
+            @asynccontextmanager
+            async def open_store(self) -> AsyncGenerator[Any]:
+                yield Broken(MemoryTaskStore(), {method: wrong})
+
+        await fails(getattr(Tests(), f"test_{test}"))
+
+    for test, method, wrong in BROKEN:
+        with subtests.test(test=test, method=method, wrong=wrong):
+            await check(test, method, wrong)
 
 
 @pytest.mark.parametrize(("test", "method", "wrong"), BROKEN_SHARED)

@@ -216,9 +216,30 @@ async def test_secrets_are_not_recorded(revision: Revision, tmp_path: Path) -> N
     assert last.direction in {"sent", "received"}
 
 
-@pytest.mark.parametrize(
-    ("said", "recorded"),
-    [
+async def test_texts_that_show_secrets_are_masked(subtests: pytest.Subtests) -> None:
+    """JSON in them, and URLs; whatever shows nothing stays as it is, and a replay compares the rest."""
+
+    async def check(said: str, recorded: str) -> None:
+        server: Server[Any] = Server("echo")
+        answer = said
+
+        @server.tool
+        async def tell() -> str:
+            return answer
+
+        recorder = Recorder()
+        async with open_client(server, on_frame=recorder, revision="2025-03-26") as client:
+            await client.call_tool("tell")
+        (last,) = [frame for frame in recorder.recording.frames if frame.direction == "received"][-1:]
+        assert last.message["result"]["content"][0]["text"] == recorded
+        answer = said.replace("t0p", "0ther")
+        await replay_client(recorder.recording, server)
+        if "ann" in said:
+            answer = said.replace("ann", "bob")
+            with pytest.raises(ScriptMismatch, match="bob"):
+                await replay_client(recorder.recording, server)
+
+    rows: list[tuple[str, str]] = [
         ('{"user":"ann","apiKey":"t0p"}', '{"user": "ann", "apiKey": "***"}'),
         ('[{"note": "{\\"secrets\\": [\\"t0p\\"]}"}]', '[{"note": "{\\"secrets\\": [\\"***\\"]}"}]'),
         ("postgres://ann:t0p@db/shop?ssl=1", "postgres://ann:***@db/shop?ssl=1"),
@@ -252,28 +273,10 @@ async def test_secrets_are_not_recorded(revision: Revision, tmp_path: Path) -> N
         ('{"user":  "ann"}', '{"user":  "ann"}'),
         ("{ann: b}://", "{ann: b}://"),
         ("[" * 100_000, "***"),
-    ],
-)
-async def test_texts_that_show_secrets_are_masked(said: str, recorded: str) -> None:
-    """JSON in them, and URLs; whatever shows nothing stays as it is, and a replay compares the rest."""
-    server: Server[Any] = Server("echo")
-    answer = said
-
-    @server.tool
-    async def tell() -> str:
-        return answer
-
-    recorder = Recorder()
-    async with open_client(server, on_frame=recorder, revision="2025-03-26") as client:
-        await client.call_tool("tell")
-    (last,) = [frame for frame in recorder.recording.frames if frame.direction == "received"][-1:]
-    assert last.message["result"]["content"][0]["text"] == recorded
-    answer = said.replace("t0p", "0ther")
-    await replay_client(recorder.recording, server)
-    if "ann" in said:
-        answer = said.replace("ann", "bob")
-        with pytest.raises(ScriptMismatch, match="bob"):
-            await replay_client(recorder.recording, server)
+    ]
+    for said, recorded in rows:
+        with subtests.test(said=said, recorded=recorded):
+            await check(said, recorded)
 
 
 @pytest.mark.parametrize(

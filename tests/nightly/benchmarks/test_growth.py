@@ -26,9 +26,8 @@ def curve_of(
     return curve
 
 
-@pytest.mark.parametrize(
-    ("curve", "steep"),
-    [
+def test_what_grows_faster_than_its_number_is_too_steep(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Curve, bool]] = [
         (curve_of(), False),
         (curve_of(time=lambda x: 1 + 0.001 * x, cpu=lambda x: 5), False),
         (curve_of(cpu=lambda x: x**2), True),
@@ -37,10 +36,10 @@ def curve_of(
         (curve_of(held=lambda x: 1e3 * x**2 if x < 10 else 5e6), False),  # too little to see
         (curve_of(time=lambda x: x**2), True),
         (curve_of(time=lambda x: x**2, load=1.0), False),  # on a busy machine the clock says nothing
-    ],
-)
-def test_what_grows_faster_than_its_number_is_too_steep(curve: Curve, steep: bool) -> None:
-    assert is_too_steep(curve) is steep
+    ]
+    for curve, steep in rows:
+        with subtests.test(curve=curve, steep=steep):
+            assert is_too_steep(curve) is steep
 
 
 def test_the_least_of_all_rounds_is_kept() -> None:

@@ -358,9 +358,10 @@ EXAMPLES: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "example"), EXAMPLES)
-def test_arguments_are_made_up_from_a_schema(schema: dict[str, Any], example: object) -> None:
-    assert example_of(schema, schema) == example
+def test_arguments_are_made_up_from_a_schema(subtests: pytest.Subtests) -> None:
+    for schema, example in EXAMPLES:
+        with subtests.test(schema=schema, example=example):
+            assert example_of(schema, schema) == example
 
 
 def test_a_command_of_a_client_says_where_the_server_goes() -> None:

@@ -59,9 +59,8 @@ def test_what_costs_nothing_has_no_ratio() -> None:
     assert ratio.median == 2
 
 
-@pytest.mark.parametrize(
-    ("ratio", "noise", "verdict"),
-    [
+def test_a_change_counts_when_it_is_more_than_the_noise(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[float, float, Verdict]] = [
         (1.3, 0.02, Verdict.FASTER),
         (0.7, 0.02, Verdict.SLOWER),
         (1.02, 0.01, Verdict.SAME),
@@ -70,10 +69,10 @@ def test_what_costs_nothing_has_no_ratio() -> None:
         (1.3, 0.25, Verdict.UNCLEAR),
         (0.7, 0.25, Verdict.UNCLEAR),
         (3.0, 0.25, Verdict.FASTER),
-    ],
-)
-def test_a_change_counts_when_it_is_more_than_the_noise(ratio: float, noise: float, verdict: Verdict) -> None:
-    assert judge(ratio, noise) is verdict
+    ]
+    for ratio, noise, verdict in rows:
+        with subtests.test(ratio=ratio, noise=noise, verdict=verdict):
+            assert judge(ratio, noise) is verdict
 
 
 def test_what_is_better_when_less_has_its_ratio_turned_round() -> None:
@@ -123,28 +122,27 @@ def test_every_target_is_measured_somewhere() -> None:
     assert {target.cell for target in TARGETS} <= {one.name for one in CELLS}
 
 
-@pytest.mark.parametrize(
-    ("ours", "standing"),
-    [
+def test_a_target_is_met_when_the_middle_half_of_the_rounds_is_beyond_it(subtests: pytest.Subtests) -> None:
+    """The target of this cell is 3.5 times the Python SDK 2."""
+    rows: list[tuple[list[float], Standing]] = [
         ([400.0, 410.0, 405.0], Standing.MET),
         ([300.0, 310.0, 305.0], Standing.NOT_MET),
         ([300.0, 352.0, 400.0], Standing.UNCLEAR),
         ([], Standing.NOT_MEASURED),
-    ],
-)
-def test_a_target_is_met_when_the_middle_half_of_the_rounds_is_beyond_it(
-    ours: list[float], standing: Standing
-) -> None:
-    """The target of this cell is 3.5 times the Python SDK 2."""
-    measured = {"server/stdio/modern/echo-1": cell(ours=ours, python_2=[100.0, 100.0, 100.0])}
-    outcomes = hold_to_targets({"cells": measured})
-    (outcome,) = [
-        one
-        for one in outcomes
-        if (one.target.cell, one.target.against) == ("server/stdio/modern/echo-1", "python-2")
     ]
-    assert outcome.standing is standing
-    assert all(one.standing is Standing.NOT_MEASURED for one in outcomes if one.target.cell not in measured)
+    for ours, standing in rows:
+        with subtests.test(ours=ours, standing=standing):
+            measured = {"server/stdio/modern/echo-1": cell(ours=ours, python_2=[100.0, 100.0, 100.0])}
+            outcomes = hold_to_targets({"cells": measured})
+            (outcome,) = [
+                one
+                for one in outcomes
+                if (one.target.cell, one.target.against) == ("server/stdio/modern/echo-1", "python-2")
+            ]
+            assert outcome.standing is standing
+            assert all(
+                one.standing is Standing.NOT_MEASURED for one in outcomes if one.target.cell not in measured
+            )
 
 
 @pytest.mark.parametrize(("modules", "standing"), [([249.0], Standing.MET), ([250.0], Standing.NOT_MET)])

@@ -143,15 +143,16 @@ def visit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Visit(trio.run(run, request.param, SERVER, marker), marker)
 
 
-@pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
-def test_a_feature_is_found_as_the_revision_has_it(visit: Visit, feature: Feature) -> None:
+def test_each_feature_is_found_as_the_revision_has_it(subtests: pytest.Subtests, visit: Visit) -> None:
     """The section is told with each feature."""
-    expected = visit.expected(feature)
-    found = visit.session.findings.get(feature.name, MISSING)
-    if isinstance(expected, Refused):
-        expected.check(found)
-    else:
-        assert essence(found) == expected, feature.section
+    for feature in FEATURES:
+        with subtests.test(feature.name, section=feature.section):
+            expected = visit.expected(feature)
+            found = visit.session.findings.get(feature.name, MISSING)
+            if isinstance(expected, Refused):
+                expected.check(found)
+            else:
+                assert essence(found) == expected
 
 
 def test_all_tools_are_listed_page_by_page_with_all_that_is_said_of_them(visit: Visit) -> None:

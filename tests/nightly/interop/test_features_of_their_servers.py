@@ -446,20 +446,21 @@ def visit(request: pytest.FixtureRequest) -> Visit:
     return trio.run(visit_server, *request.param)
 
 
-@pytest.mark.parametrize("step", FEATURES)
-def test_a_feature_is_found(visit: Visit, step: str) -> None:
+def test_each_feature_is_found(subtests: pytest.Subtests, visit: Visit) -> None:
     """2025-11-25 and 2026-07-28: server/resources, server/prompts, server/utilities/completion, client, listening."""
-    expected = expected_of(visit.server, visit.revision, step)
-    if inspect.isfunction(expected):
-        expected = expected(visit.revision)
-    found = visit.found[step]
-    if isinstance(expected, Refused):
-        assert isinstance(found, RequestError), found
-        assert found.code in expected.codes
-    elif isinstance(expected, type):
-        assert isinstance(found, expected)
-    else:
-        assert found == expected
+    for step in FEATURES:
+        with subtests.test(step):
+            expected = expected_of(visit.server, visit.revision, step)
+            if inspect.isfunction(expected):
+                expected = expected(visit.revision)
+            found = visit.found[step]
+            if isinstance(expected, Refused):
+                assert isinstance(found, RequestError), found
+                assert found.code in expected.codes
+            elif isinstance(expected, type):
+                assert isinstance(found, expected)
+            else:
+                assert found == expected
 
 
 def test_nobody_is_asked_by_a_request_in_the_modern_era(visit: Visit) -> None:

@@ -99,16 +99,13 @@ def test_the_newest_revision_the_client_speaks_is_agreed_on(session: Session) ->
     assert session.recordings[-1].check("server").revision == session.client.agreed
 
 
-def test_the_tools_are_listed_in_order(session: Session) -> None:
-    """2026-07-28, server/tools, "Listing Tools"."""
-    assert session.findings["tools"] == TOOLS
-
-
-def test_calls_are_answered(session: Session) -> None:
-    """2026-07-28, server/tools, "Calling Tools": coroutines, threads, and any text there is."""
-    for name in ("add", "sync_add"):
-        assert (session.findings[name]["error"], session.findings[name]["text"]) == (False, "3")
-    assert session.findings["echo"]["text"] == "Grüße, 世界 🌍 \u2028 \n"
+def test_tools_are_listed_in_order_and_calls_are_answered(subtests: pytest.Subtests, session: Session) -> None:
+    """2026-07-28, server/tools, "Listing Tools" and "Calling Tools": coroutines, threads, and any text there is."""
+    with subtests.test("tools"):
+        assert session.findings["tools"] == TOOLS
+    for name, said in (("add", "3"), ("sync_add", "3"), ("echo", "Grüße, 世界 🌍 \u2028 \n")):
+        with subtests.test(name):
+            assert (session.findings[name]["error"], session.findings[name]["text"]) == (False, said)
 
 
 def test_many_calls_at_once_and_large_ones_are_answered(session: Session) -> None:
@@ -129,28 +126,28 @@ def test_structured_output_is_shown_where_there_is_such_a_thing(session: Session
         assert measured["structured"] == {"celsius": 21.5, "place": "Berlin"}
 
 
-def test_an_error_of_a_tool_reaches_the_model_and_a_bug_only_the_log(session: Session) -> None:
-    """`ToolError` was written to be read; any other exception was not."""
-    divided, failed = session.findings["divide"], session.findings["fail"]
-    assert divided["error"]
-    assert divided["text"] == "b must not be 0"
-    assert failed["error"]
-    assert "secret" not in failed["text"]
-    assert all(b"secret" not in line for recording in session.recordings for _, line in recording.lines)
-
-
-def test_arguments_that_do_not_fit_are_a_result_the_model_can_read(session: Session) -> None:
-    """2025-11-25, server/tools, "Error Handling": input validation is an error of the tool's execution."""
-    assert session.findings["wrong"]["error"]
-    assert "a: expected an integer" in session.findings["wrong"]["text"]
-
-
-def test_an_unknown_tool_is_refused(session: Session) -> None:
-    """2026-07-28, server/tools, "Error Handling"."""
-    if "unknown" in session.findings:
-        assert session.findings["unknown"] == -32602
-    else:
-        assert session.client.environment is PYTHON_1_0  # its errors do not say their codes
+def test_what_goes_wrong_reaches_the_model_and_a_bug_only_the_log(
+    subtests: pytest.Subtests, session: Session
+) -> None:
+    """2025-11-25, server/tools, "Error Handling": `ToolError` was written to be read, and input validation is an error
+    of the tool's execution; any other exception is not to be read. An unknown tool is refused.
+    """
+    with subtests.test("an error of the tool"):
+        divided = session.findings["divide"]
+        assert (divided["error"], divided["text"]) == (True, "b must not be 0")
+    with subtests.test("a bug"):
+        failed = session.findings["fail"]
+        assert failed["error"]
+        assert "secret" not in failed["text"]
+        assert all(b"secret" not in line for recording in session.recordings for _, line in recording.lines)
+    with subtests.test("arguments that do not fit"):
+        assert session.findings["wrong"]["error"]
+        assert "a: expected an integer" in session.findings["wrong"]["text"]
+    with subtests.test("an unknown tool"):
+        if "unknown" in session.findings:
+            assert session.findings["unknown"] == -32602
+        else:
+            assert session.client.environment is PYTHON_1_0  # its errors do not say their codes
 
 
 def test_what_a_tool_prints_does_not_reach_the_wire(session: Session) -> None:
@@ -160,17 +157,15 @@ def test_what_a_tool_prints_does_not_reach_the_wire(session: Session) -> None:
         assert recording.messages("server")
 
 
-def test_progress_is_shown_in_order(session: Session) -> None:
-    """2026-07-28, basic/patterns/progress."""
+def test_progress_and_log_messages_are_shown_in_order(subtests: pytest.Subtests, session: Session) -> None:
+    """2026-07-28, basic/patterns/progress; 2025-11-25 and 2026-07-28, server/utilities/logging."""
     if session.client.shows_progress:
-        has_messages = session.client.agreed >= Revision.V2025_03_26  # the revision before has none
-        expected = [[step, 3, f"step {step}" if has_messages else None] for step in (1, 2, 3)]
-        assert session.findings["progress"] == expected
-
-
-def test_log_messages_are_shown_in_order(session: Session) -> None:
-    """2025-11-25, server/utilities/logging; 2026-07-28, server/utilities/logging."""
-    assert session.findings["logged"] == ["one", "two"]
+        with subtests.test("progress"):
+            has_messages = session.client.agreed >= Revision.V2025_03_26  # the revision before has none
+            expected = [[step, 3, f"step {step}" if has_messages else None] for step in (1, 2, 3)]
+            assert session.findings["progress"] == expected
+    with subtests.test("log messages"):
+        assert session.findings["logged"] == ["one", "two"]
 
 
 def test_a_call_that_is_given_up_ends_its_handler_and_nothing_else(session: Session) -> None:

@@ -12,15 +12,16 @@ MUTANTS = read_mutants()
 SEED = os.environ.get("PYTEST_XDIST_TESTRUNUID") or random.randrange(1_000_000)  # the same for all workers
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_it_can_be_planted(mutant: Mutant) -> None:
+def test_it_can_be_planted(subtests: pytest.Subtests) -> None:
     """The file has what it replaces once, is Python with it as well, and the tests that notice it exist."""
-    changed = mutant.planted((PACKAGE / mutant.file).read_text(encoding="utf-8"))
-    compile(changed, mutant.file, "exec")
-    assert mutant.tests
-    for test in mutant.tests:
-        path, _, name = test.partition("::")
-        assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8")
+    for mutant in MUTANTS:
+        with subtests.test(mutant.name):
+            changed = mutant.planted((PACKAGE / mutant.file).read_text(encoding="utf-8"))
+            compile(changed, mutant.file, "exec")
+            assert mutant.tests
+            for test in mutant.tests:
+                path, _, name = test.partition("::")
+                assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_there_are_many() -> None:
