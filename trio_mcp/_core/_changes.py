@@ -236,7 +236,8 @@ def _weight(change: Change) -> int:
 # Notifications that are sent and handled by hand.
 
 
-_HANDLED_BY_CONNECTION: Final = frozenset({"notifications/cancelled", "notifications/progress"})
+HANDLED_BY_CONNECTION: Final = frozenset({"notifications/cancelled", "notifications/progress"})
+"""Notifications that name a request, by an id or a token that means it on one connection alone."""
 
 _SENT_BY: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -260,7 +261,7 @@ def check_notification_method(method: str) -> None:
     Raises:
         ValueError: The connection handles them, or clients never send them.
     """
-    if method in _HANDLED_BY_CONNECTION:
+    if method in HANDLED_BY_CONNECTION:
         raise ValueError(f"{method} is handled by the connection itself; it can have no other handler")
     rule = METHODS.get(method)
     if rule is not None and not any(rule.allows(Side.CLIENT, revision) for revision in Revision):

@@ -29,6 +29,7 @@ from .._client._low_level import IDLE_ROUNDS
 from .._codec import _json
 from .._codec._json import InvalidData, is_object
 from .._codec._jsonrpc import Notification, Request, from_wire, to_wire
+from .._core._changes import HANDLED_BY_CONNECTION
 from .._core._lifecycle import Agreement, ServerLifecycle, names_era
 from .._core._reconnect import Backoff
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, McpError, RequestError
@@ -183,7 +184,14 @@ class ProxySession:
         return notification.method if notification.method == "notifications/roots/list_changed" else None
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
-        """Forward a notification of the client; see `Dispatcher.notified`."""
+        """Forward a notification of the client; see `Dispatcher.notified`.
+
+        What names a request has been heeded, if it names one of this connection; the server would take it for one
+        of another client.
+        """
+        if notification.method in HANDLED_BY_CONNECTION:
+            await trio.lowlevel.checkpoint()
+            return
         agreement = self._lifecycle.agree_on_notification(notification)
         if agreement is not None and notification.method == "notifications/initialized":
             self.ready.set()

@@ -28,7 +28,15 @@ from .._codec._json import cost_of
 from .._codec._jsonrpc import Notification, Request, RequestId
 from .._core._account import Loan, Overdrawn, Pool
 from .._core._cache import MarkedTools
-from .._core._changes import Change, ResourceUpdated, changes_in, granted_by, notification_of, read_change
+from .._core._changes import (
+    HANDLED_BY_CONNECTION,
+    Change,
+    ResourceUpdated,
+    changes_in,
+    granted_by,
+    notification_of,
+    read_change,
+)
 from .._core._lifecycle import Agreement
 from .._errors import (
     INTERNAL_ERROR,
@@ -470,8 +478,10 @@ class Upstream:
             raise RequestError(INTERNAL_ERROR, f"the client behind this proxy: {error}") from error
 
     async def forward_notification(self, notification: Notification, origin: Origin | None) -> None:
-        """Send a notification of the server on to the client."""
+        """Send a notification of the server on to the client, unless it names a request: see `notified`."""
         method, params = notification.method, notification.params
+        if method in HANDLED_BY_CONNECTION:
+            return
         id = subscription_id(params or {})
         listening = None if id is None else self.listening.get(id)
         try:

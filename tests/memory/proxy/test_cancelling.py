@@ -87,6 +87,30 @@ async def test_a_cancellation_passes_once_and_follows_its_request(client: str, s
 
 
 @RAW
+@pytest.mark.parametrize("method", ["cancelled", "progress"])
+async def test_an_id_that_is_guessed_does_not_pass(client: str, server: str, method: str) -> None:
+    """Neither way: the ids and the tokens of each side mean something else at the other, perhaps another client's."""
+    raw = RawServer(server, lambda _, m: answer(m, {"tools": []}) if m.get("method") == "tools/list" else None)
+
+    def guess(id: object) -> dict[str, Any]:
+        params = {"requestId": id} if method == "cancelled" else {"progressToken": id, "progress": 1}
+        return {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
+
+    async with open_raw_client(Proxy(raw), client) as ours:
+        asking = await ours.ask("tools/call", {"name": "x"})
+        asked = await raw.wait_for("tools/call")
+        for id in (asked["id"], *range(50), "0", "call 77"):
+            await ours.say(guess(id))
+            await raw.say(guess(id))
+        await raw.say(guess(asking))
+        await ours.call("tools/list")
+        assert raw.all(f"notifications/{method}") == []
+        assert [m for m in ours.received if m.get("method") == f"notifications/{method}"] == []
+        await raw.say(answer(asked, {"content": []}))
+        assert (await ours.answer_to(asking))["result"]["content"] == []
+
+
+@RAW
 async def test_leaving_cancels_what_is_under_way(client: str, server: str) -> None:
     """A client that goes: each request once, and then the connection to the server ends."""
     raw = RawServer(server)
