@@ -145,6 +145,14 @@ class Fetcher:
                 f"{target.address} is not https, so what it says, and is told, could be somebody else's; "
                 "insecure_hosts names hosts for which that is accepted"
             )
+        is_plain = "." not in target.host.strip(".") and ":" not in target.host and not is_here
+        is_known = self._is_own(target) or target.address in self._named
+        if is_plain and not is_known and self.place is Place.FAR and address_in(target.host) is None:
+            # Behind a forward proxy nothing else shows where it leads.
+            raise AuthorizationFailed(
+                f"{target.address} is a name of a private network, nearer than the server that names it: it is not "
+                "called"
+            )
         literal = address_in(target.host) or ("127.0.0.1" if is_here else None)
         if literal is not None:
             self.admit(target, literal)

@@ -24,6 +24,10 @@ _TYPE_OF: Final[Mapping[type, str]] = {
 }
 
 
+MAX_STEPS: Final = 64
+"""How many names with dots between them may lead to a value."""
+
+
 @final
 class _Nothing:
     """The type of the mark for a text that is no JSON."""
@@ -82,6 +86,10 @@ def _find(key: str, root: Mapping[str, Any]) -> tuple[Sequence[str], object]:
     """Return the names that lead to a parameter, and its schema; ``{}`` if the server does not say."""
     here = resolved(root, root)
     steps = key.split(".")
+    if len(steps) > MAX_STEPS:
+        raise Failure(
+            Exit.USAGE, f"{key:.60}… names a member {len(steps)} levels deep, and at most {MAX_STEPS} are"
+        )
     if key in parameters_of(here) or len(steps) == 1:
         if key not in parameters_of(here) and here.get("additionalProperties") is False:
             known = ", ".join(map(shown_line, parameters_of(here))) or "none"

@@ -45,6 +45,9 @@ _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _NAT64_HERE: Final = ipaddress.ip_network("64:ff9b:1::/48")
 """Translated by the network that one is in (RFC 8215)."""
 
+_NOT_PUBLIC: Final = (_NAT64_HERE, *map(ipaddress.ip_network, ("fec0::/10", "192.88.99.0/24")))
+"""Of one site, or withdrawn, although `ipaddress` calls them global (RFC 3879, RFC 7526)."""
+
 _NO_NETWORK: Final = ipaddress.ip_network("0.0.0.0/8")
 
 _CLOUDS: Final = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254")))
@@ -128,8 +131,8 @@ def place_of(address: str) -> Place:
     found = _read_address(address)
     if found is None or found.is_loopback or found.is_unspecified or found in _NO_NETWORK:
         return Place.HERE
-    is_far = found.is_global and not found.is_multicast and not found.is_reserved and found not in _NAT64_HERE
-    return Place.FAR if is_far else Place.NEAR
+    is_far = found.is_global and not found.is_multicast and not found.is_reserved
+    return Place.FAR if is_far and not any(found in each for each in _NOT_PUBLIC) else Place.NEAR
 
 
 def is_public_address(address: str) -> bool:

@@ -101,6 +101,10 @@ def test_what_cannot_be_read_is_the_users_mistake(subtests: pytest.Subtests) -> 
         (["perhaps=null", "perhaps.x=2"], "perhaps.x: perhaps is given as a whole as well"),
         (["point.x=2", "point={}"], "point is given as a whole and in parts"),
         (["count=one"], "count: expected 1 | 2, not 'one'"),
+        (
+            [".".join(["point"] * 3000) + "=1"],
+            f"{('point.' * 10)}… names a member 3000 levels deep, and at most 64 are",
+        ),
         (["whole=" + "[" * 100_000], f"whole: expected integer, not {'[' * 100_000!r}"),
     ]
     for pairs, message in rows:
