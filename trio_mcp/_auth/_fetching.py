@@ -150,8 +150,8 @@ class Fetcher:
         if is_plain and not is_known and self.place is Place.FAR and address_in(target.host) is None:
             # Behind a forward proxy nothing else shows where it leads.
             raise AuthorizationFailed(
-                f"{target.address} is a name of a private network, nearer than the server that names it: it is not "
-                "called"
+                f"{target.address} is a name of a private network, nearer than the server that names it: it is "
+                "not called"
             )
         literal = address_in(target.host) or ("127.0.0.1" if is_here else None)
         if literal is not None:

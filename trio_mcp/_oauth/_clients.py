@@ -366,8 +366,11 @@ def read_registration(
         words, code, passes = refusal
         why = ", ".join([f"HTTP status {status}", *([": ".join(words)] if words else [])])
         if passes:
-            what = f"{server.name} could not answer the registration of this client ({why})"
-            raise AuthorizationFailed(what, issuer=server.issuer, may_pass=True)
+            raise AuthorizationFailed(
+                f"{server.name} could not answer the registration of this client ({why})",
+                issuer=server.issuer,
+                may_pass=True,
+            )
         raise ClientUnknown(
             f"{server.name} refused to register this client ({why}); "
             "register one by hand, and give client_id (and client_secret) and issuer",

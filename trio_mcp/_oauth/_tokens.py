@@ -204,10 +204,12 @@ def error_of_answer(status: int, document: object, name: str, issuer: str) -> Au
     words, code, passes = refusal
     if passes:
         why = ": ".join([f"HTTP status {status}", *words])
-        what = f"{name} could not answer the request for a token ({why})"
-        return AuthorizationFailed(what, issuer=issuer, may_pass=True)
-    what = f"{name} refused a token ({': '.join(words) or f'HTTP status {status}'})"
-    return AuthorizationFailed(what, error=code, issuer=issuer)
+        return AuthorizationFailed(
+            f"{name} could not answer the request for a token ({why})", issuer=issuer, may_pass=True
+        )
+    return AuthorizationFailed(
+        f"{name} refused a token ({': '.join(words) or f'HTTP status {status}'})", error=code, issuer=issuer
+    )
 
 
 def read_token(status: int, document: object, asked: Asked, *, now: float, bound: bool) -> TokenSet:
