@@ -29,6 +29,7 @@ def test_blocks_are_found() -> None:
 
 def test_links_lead_somewhere(subtests: pytest.Subtests) -> None:
     """To a file that exists, and to a heading that it has."""
+    assert len(PAGES) > 30
     for page in PAGES:
         with subtests.test(page=page):
             for target in re.findall(r"\]\(([^)\s]+)\)", _FENCED.sub("", page.read_text(encoding="utf-8"))):
@@ -73,6 +74,7 @@ def test_the_picture_shows_every_module(subtests: pytest.Subtests) -> None:
     """A reader who looks for a module finds it in the picture of the floors, and what is in the picture is there."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     picture = next(found[2] for found in _FENCED.finditer(text) if not found[1])
+    assert len(_DRAWN) > 10
     for floor in _DRAWN:
         with subtests.test(floor=floor):
             (section,) = [part for part in picture.split("──\n") if part.startswith(f" {floor}/")]

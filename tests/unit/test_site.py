@@ -42,7 +42,7 @@ def test_every_public_name_is_in_the_reference_once() -> None:
 def test_every_page_of_the_reference_has_an_example() -> None:
     """It is run by `test_documents`; so every public name is on a page that has one."""
     for page in REFERENCE:
-        assert "\n```python\n" in page.read_text(encoding="utf-8")
+        assert "\n```python\n" in page.read_text(encoding="utf-8"), page.name
 
 
 def test_everything_in_the_reference_can_be_described() -> None:

@@ -20,6 +20,7 @@ def cases(*names: str) -> list[tuple[str, Any, dict[str, Any]]]:
         groups: dict[str, Any] = json.loads((TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
         for group in groups.values():
             found += [(template, expected, group["variables"]) for template, expected in group["testcases"]]
+    assert len(found) > 30
     return found
 
 
