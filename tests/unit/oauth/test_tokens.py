@@ -238,9 +238,8 @@ def test_what_may_be_answered_later_is_no_refusal(subtests: pytest.Subtests) -> 
     for document in cases:
         for status in (302, 429, 500, 503):
             with subtests.test(document=document, status=status):
-                with pytest.raises(
-                    AuthorizationFailed, match=f"could not answer .*HTTP status {status}"
-                ) as failed:
+                match = f"could not answer .*HTTP status {status}"
+                with pytest.raises(AuthorizationFailed, match=match) as failed:
                     read_token(status, document, ASKED, now=0, bound=False)
                 assert failed.value.error is None
                 assert ("busy" in str(failed.value)) is (document is not None)

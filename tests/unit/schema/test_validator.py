@@ -77,9 +77,9 @@ def test_what_is_said_is_bounded(make: Make) -> None:
     assert len(str(caught.value)) < 3_000
 
 
-@pytest.mark.parametrize(
-    "reference",
-    [
+def test_nothing_is_fetched(make: Make, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    """2026-07-28, basic, "JSON Schema Usage": references are not followed out of the schema."""
+    references: list[object] = [
         "https://x.test/schema.json",
         "file:///etc/passwd",
         "other.json",
@@ -90,20 +90,19 @@ def test_what_is_said_is_bounded(make: Make) -> None:
         "#/prefixItems/7",
         "#none",
         5,
-    ],
-)
-@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
-def test_nothing_is_fetched(keyword: str, reference: object, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2026-07-28, basic, "JSON Schema Usage": references are not followed out of the schema."""
+    ]
 
     def forbidden(*_: object, **__: object) -> object:
         raise AssertionError("something was fetched")
 
     importlib.import_module("referencing.jsonschema")
-    monkeypatch.setattr(socket, "socket", forbidden)
-    monkeypatch.setattr(builtins, "open", forbidden)
-    with pytest.raises(UnusableSchema):
-        make({"properties": {"a": {keyword: reference}}, "prefixItems": [True]})
+    for keyword in ("$ref", "$dynamicRef"):
+        for reference in references:
+            with subtests.test(keyword=keyword, reference=reference), monkeypatch.context() as patched:
+                patched.setattr(socket, "socket", forbidden)
+                patched.setattr(builtins, "open", forbidden)
+                with pytest.raises(UnusableSchema):
+                    make({"properties": {"a": {keyword: reference}}, "prefixItems": [True]})
 
 
 NO_SCHEMAS: list[Any] = [

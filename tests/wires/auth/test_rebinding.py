@@ -125,13 +125,12 @@ async def test_no_redirect_leads_elsewhere(subtests: pytest.Subtests) -> None:
             with subtests.test(where=where, status=status):
                 internet = Internet({"mcp.example": MCP, "login.example": PRIVATE})
                 elsewhere: Answer = (status, {"Location": where}, {})
+                parameters = HttpServerParameters(URL, http=internet.settings)
                 for path in (METADATA, "/mcp"):
                     site = partial(protected, more={path: elsewhere})
                     async with internet.running({MCP: site, PRIVATE: partial(protected)}):
                         with pytest.raises(Exception, match="redirect"), trio.fail_after(20):
-                            async with open_client(
-                                HttpServerParameters(URL, http=internet.settings), auth=OAuth()
-                            ):
+                            async with open_client(parameters, auth=OAuth()):
                                 pass
                 assert set(internet.connected) == {MCP}
 
