@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatch
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -28,19 +27,21 @@ def test_blocks_are_found() -> None:
     assert (second.line, second.printed, second.file_name) == (12, None, "b.py")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(subtests: pytest.Subtests) -> None:
     """To a file that exists, and to a heading that it has."""
-    for target in re.findall(r"\]\(([^)\s]+)\)", _FENCED.sub("", page.read_text(encoding="utf-8"))):
-        if "://" in target:
-            continue
-        name, _, heading = target.partition("#")
-        other = page.parent / name if name else page
-        assert other.exists(), f"{page.name}: {target}"
-        if heading:
-            titles = re.findall(r"^#+ (.*)$", other.read_text(encoding="utf-8"), re.MULTILINE)
-            slugs = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-            assert heading in slugs, f"{page.name}: {target}"
+    assert len(PAGES) > 30
+    for page in PAGES:
+        with subtests.test(page=page):
+            for target in re.findall(r"\]\(([^)\s]+)\)", _FENCED.sub("", page.read_text(encoding="utf-8"))):
+                if "://" in target:
+                    continue
+                name, _, heading = target.partition("#")
+                other = page.parent / name if name else page
+                assert other.exists(), f"{page.name}: {target}"
+                if heading:
+                    titles = re.findall(r"^#+ (.*)$", other.read_text(encoding="utf-8"), re.MULTILINE)
+                    slugs = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+                    assert heading in slugs, f"{page.name}: {target}"
 
 
 _NAMES: Final = re.compile(
@@ -48,13 +49,16 @@ _NAMES: Final = re.compile(
 )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_names_exist(page: Path) -> None:
+def test_names_exist(subtests: pytest.Subtests) -> None:
     """What a page calls by its name is there under this name."""
-    for name in _NAMES.findall(_FENCED.sub("", page.read_text(encoding="utf-8"))):
-        owner, member = name.split(".")
-        found = getattr(trio_mcp, owner)
-        assert hasattr(found, member) or member in getattr(found, "__annotations__", {}), f"{page.name}: {name}"
+    for page in PAGES:
+        with subtests.test(page=page):
+            for name in _NAMES.findall(_FENCED.sub("", page.read_text(encoding="utf-8"))):
+                owner, member = name.split(".")
+                found = getattr(trio_mcp, owner)
+                assert hasattr(found, member) or member in getattr(found, "__annotations__", {}), (
+                    f"{page.name}: {name}"
+                )
 
 
 _DRAWN: Final = sorted(path.parent.name for path in (ROOT / "trio_mcp").glob("_*/__init__.py"))
@@ -66,14 +70,16 @@ def test_the_floors_are_seen_at_a_glance() -> None:
     assert len((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()) <= 250
 
 
-@pytest.mark.parametrize("floor", _DRAWN)
-def test_the_picture_shows_every_module(floor: str) -> None:
+def test_the_picture_shows_every_module(subtests: pytest.Subtests) -> None:
     """A reader who looks for a module finds it in the picture of the floors, and what is in the picture is there."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     picture = next(found[2] for found in _FENCED.finditer(text) if not found[1])
-    (section,) = [part for part in picture.split("──\n") if part.startswith(f" {floor}/")]
-    rows = re.findall(r"^   (_[\w*]+(?:, _[\w*]+)*)", section, re.MULTILINE)
-    drawn = [name for row in rows for name in row.split(", ")]
-    modules = {path.stem for path in (ROOT / "trio_mcp" / floor).glob("_[a-z]*.py")}
-    assert {module for module in modules if not any(fnmatch(module, name) for name in drawn)} == set()
-    assert {name for name in drawn if not any(fnmatch(module, name) for module in modules)} == set()
+    assert len(_DRAWN) > 10
+    for floor in _DRAWN:
+        with subtests.test(floor=floor):
+            (section,) = [part for part in picture.split("──\n") if part.startswith(f" {floor}/")]
+            rows = re.findall(r"^   (_[\w*]+(?:, _[\w*]+)*)", section, re.MULTILINE)
+            drawn = [name for row in rows for name in row.split(", ")]
+            modules = {path.stem for path in (ROOT / "trio_mcp" / floor).glob("_[a-z]*.py")}
+            assert {module for module in modules if not any(fnmatch(module, name) for name in drawn)} == set()
+            assert {name for name in drawn if not any(fnmatch(module, name) for module in modules)} == set()

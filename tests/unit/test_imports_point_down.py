@@ -116,9 +116,9 @@ def reachable(module: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
+def test_the_reading_of_imports_misses_none(subtests: pytest.Subtests) -> None:
+    """A rule that is kept by a blind test is not kept. A package's own file and the modules in it see the same."""
+    cases: list[tuple[str, set[str]]] = [
         ("import a.b, c as d", {"a.b", "c"}),
         ("from a import b as c, d", {"a.b", "a.d"}),
         ("from . import x", {"trio_mcp._here.x"}),
@@ -134,13 +134,12 @@ def reachable(module: str) -> set[str]:
         ),
         ("try:\n    pass\nfinally:\n    with x:\n        import a", {"a"}),
         ("x: 'trio_mcp._up.X'  # import a", set[str]()),
-    ],
-)
-def test_the_reading_of_imports_misses_none(source: str, names: set[str]) -> None:
-    """A rule that is kept by a blind test is not kept. A package's own file and the modules in it see the same."""
-    tree = ast.parse(source)
-    assert set(imported_names(tree, "trio_mcp._here._module", is_package=False)) == names
-    assert set(imported_names(tree, "trio_mcp._here", is_package=True)) == names
+    ]
+    for source, names in cases:
+        with subtests.test(source=source):
+            tree = ast.parse(source)
+            assert set(imported_names(tree, "trio_mcp._here._module", is_package=False)) == names
+            assert set(imported_names(tree, "trio_mcp._here", is_package=True)) == names
 
 
 def test_every_part_is_in_the_picture() -> None:
@@ -177,30 +176,26 @@ def test_no_modules_need_each_other() -> None:
         pytest.fail(" needs ".join(error.args[1][::-1]))
 
 
-@pytest.mark.parametrize("part", TRIO_FREE)
-def test_the_protocol_knows_no_trio(part: str) -> None:
+def test_the_protocol_knows_no_trio() -> None:
     """What does no I/O can be read, tested and used without an event loop."""
-    modules = [module for module in MODULES if part_of(module) == part]
-    assert modules
-    for module in modules:
-        for known in reachable(module):
-            libraries = {name.split(".")[0] for name in imports_of(known)}
-            assert not libraries & {"trio", "outcome", "socket", "ssl", "select", "subprocess", "threading"}, (
-                f"{module} knows {known}, which does I/O"
-            )
+    with_io = {"trio", "outcome", "socket", "ssl", "select", "subprocess", "threading"}
+    for part in TRIO_FREE:
+        modules = [module for module in MODULES if part_of(module) == part]
+        assert modules, part
+        for module in modules:
+            for known in reachable(module):
+                libraries = {name.split(".")[0] for name in imports_of(known)}
+                assert not libraries & with_io, f"{module} knows {known}, which does I/O"
 
 
-@pytest.mark.parametrize("part", TRIO_FREE)
-def test_the_protocol_waits_for_nothing_and_reads_no_clock(part: str) -> None:
+def test_the_protocol_waits_for_nothing_and_reads_no_clock() -> None:
     """Plain functions over data; time is an argument."""
     for module in MODULES:
-        if part_of(module) != part:
-            continue
-        waiting = [
-            node for node in ast.walk(tree_of(module)) if isinstance(node, (ast.AsyncFunctionDef, ast.Await))
-        ]
-        assert not waiting, f"{module}, line {waiting[0].lineno}"
-        assert not {name.split(".")[0] for name in imports_of(module)} & {"time", "sched"}, module
+        if part_of(module) in TRIO_FREE:
+            nodes = ast.walk(tree_of(module))
+            waiting = [node for node in nodes if isinstance(node, (ast.AsyncFunctionDef, ast.Await))]
+            assert not waiting, f"{module}, line {waiting[0].lineno}"
+            assert not {name.split(".")[0] for name in imports_of(module)} & {"time", "sched"}, module
 
 
 def test_there_is_one_event_loop() -> None:

@@ -53,9 +53,8 @@ def says(kind: type[Exception], text: str) -> Any:
 HANDLER: Any = serve
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
+def test_what_a_server_extension_is_made_of(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, str]] = [
         ({"request_handlers": HANDLER}, "request_handlers takes a function by name in a mapping, not function"),
         (
             {"request_handlers": {METHOD: 5}},
@@ -79,11 +78,10 @@ HANDLER: Any = serve
             {"resources": ["a"]},
             "resources takes a function or str or bytes by name in a mapping, not list of str",
         ),
-    ],
-)
-def test_what_a_server_extension_is_made_of(options: Any, text: str) -> None:
-    with says(TypeError, text):
-        ServerExtension(NAME, **options)
+    ]
+    for options, text in cases:
+        with subtests.test(options=options), says(TypeError, text):
+            ServerExtension(NAME, **options)
 
 
 @pytest.mark.parametrize(

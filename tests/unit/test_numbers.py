@@ -186,6 +186,7 @@ TOLD_DURATIONS: Final = [
 TOLD_DURATIONS_OR_NONE: Final = [
     ("retry_after", within_a_request(lambda ctx, seconds: ctx.release_connection(seconds)))
 ]
+RATE: Final = named("max_request_rate", HttpServerSettings)
 NUMBERS: Final = [
     ("progress", within_a_request(lambda ctx, n: ctx.report_progress(n))),
     ("amount|progress", within_a_request(lambda ctx, n: ctx.progress().advance(n))),
@@ -198,63 +199,59 @@ NUMBERS_OR_NONE: Final = [
 ]
 
 
-def given(places: list[tuple[str, Give]], *values: object) -> list[Any]:
-    return [pytest.param(name, give, values, id=f"{name}-{index}") for index, (name, give) in enumerate(places)]
+def given(places: list[tuple[str, Give]], *values: object) -> list[tuple[str, Give, tuple[object, ...]]]:
+    return [(name, give, values) for name, give in places]
 
 
-@pytest.mark.parametrize(
-    ("name", "give", "values"),
-    [
+def test_what_is_no_number_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    """`True` is no number of seconds, and 5.0 no number of requests."""
+    cases = [
         *given(WHOLE, *NO_WHOLE_NUMBERS),
         *given(WHOLE_OR_NONE, *(value for value in NO_WHOLE_NUMBERS if value is not None)),
-        *given([*DURATIONS, *TOLD_DURATIONS, ("max_request_rate", rate := named("max_request_rate", HttpServerSettings)[1]), *NUMBERS], *NO_NUMBERS),
+        *given([*DURATIONS, *TOLD_DURATIONS, RATE, *NUMBERS], *NO_NUMBERS),
         *given([*DURATIONS_OR_NONE, *TOLD_DURATIONS_OR_NONE, *NUMBERS_OR_NONE], *(value for value in NO_NUMBERS if value is not None)),
-    ],
-)  # fmt: skip
-def test_what_is_no_number_is_refused_by_its_name(name: str, give: Give, values: tuple[object, ...]) -> None:
-    """`True` is no number of seconds, and 5.0 no number of requests."""
-    for value in values:
-        with pytest.raises(TypeError, match=rf"^({name}) must be a (whole )?number"):
-            give(value)
+    ]  # fmt: skip
+    for name, give, values in cases:
+        for value in values:
+            with (
+                subtests.test(name=name, value=value),
+                pytest.raises(TypeError, match=rf"^({name}) must be a (whole )?number"),
+            ):
+                give(value)
 
 
-@pytest.mark.parametrize(
-    ("name", "give", "values"),
-    [
+def test_what_is_out_of_bounds_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    cases = [
         *given([*WHOLE, *WHOLE_OR_NONE], -1, HUGE),
         *given([*DURATIONS, *DURATIONS_OR_NONE], -1, -0.5, math.nan, -math.inf, HUGE),
         *given([*TOLD_DURATIONS, *TOLD_DURATIONS_OR_NONE], -1, -0.5, math.nan, math.inf, -math.inf, HUGE, LONG),
         *given([*NUMBERS, *NUMBERS_OR_NONE], math.nan, math.inf, -math.inf, HUGE),
-        *given([("max_request_rate", rate)], -1, 0, math.nan, -math.inf, HUGE),
+        *given([RATE], -1, 0, math.nan, -math.inf, HUGE),
         *given([named("parked_timeout", Limits)], 0),
-    ],
-)
-def test_what_is_out_of_bounds_is_refused_by_its_name(name: str, give: Give, values: tuple[object, ...]) -> None:
-    for value in values:
-        with pytest.raises(ValueError, match=rf"^({name}) must ") as caught:
-            give(value)
-        assert "internal" not in str(caught.value)
+    ]
+    for name, give, values in cases:
+        for value in values:
+            with subtests.test(name=name, value=value):
+                with pytest.raises(ValueError, match=rf"^({name}) must ") as caught:
+                    give(value)
+                assert "internal" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "give", "values"),
-    [
+def test_what_means_never_or_no_end_is_taken(subtests: pytest.Subtests) -> None:
+    """``math.inf`` is a duration; what is sent to a peer, for whom JSON has no infinity, is finite."""
+    cases = [
         *given([*WHOLE, *WHOLE_OR_NONE], 2**62),
         *given([*DURATIONS, *DURATIONS_OR_NONE], math.inf, LONG),
         *given([*TOLD_DURATIONS, *TOLD_DURATIONS_OR_NONE], 86_400),
-        *given([("max_request_rate", rate)], math.inf, 1e-300),
-    ],
-)
-def test_what_means_never_or_no_end_is_taken(name: str, give: Give, values: tuple[object, ...]) -> None:
-    """``math.inf`` is a duration; what is sent to a peer, for whom JSON has no infinity, is finite."""
-    for value in values:
-        try:
-            give(value)
-        except (TypeError, ValueError) as error:
-            raise AssertionError(f"{name}={value!r}") from error
-        except Exception as error:
-            if name != "max_tokens":  # no client here can be asked
-                raise AssertionError(f"{name}={value!r}") from error
+        *given([RATE], math.inf, 1e-300),
+    ]
+    for name, give, values in cases:
+        for value in values:
+            with subtests.test(name=name, value=value):
+                try:
+                    give(value)
+                except RequestError:
+                    assert name == "max_tokens", "no client here can be asked"
 
 
 ENDLESS: Final = dict.fromkeys((name for name, _ in fields(Limits, "float")), math.inf)

@@ -142,16 +142,17 @@ ERRORS: Final[list[Exception]] = [
 ]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_errors_can_be_printed(error: Exception) -> None:
+def test_errors_can_be_printed(subtests: pytest.Subtests) -> None:
     """A printed error, or one that ends the program, shows text of the other side on a terminal."""
-    first, *others = str(error).split("\n")
-    assert first.isprintable()
-    for line in others:
-        assert line.isprintable()
-        assert line.startswith("    ")
-    assert len(str(error)) < 20_000
-    assert repr(error).isascii() or repr(error).isprintable()
+    for error in ERRORS:
+        with subtests.test(error=error):
+            first, *others = str(error).split("\n")
+            assert first.isprintable()
+            for line in others:
+                assert line.isprintable()
+                assert line.startswith("    ")
+            assert len(str(error)) < 20_000
+            assert repr(error).isascii() or repr(error).isprintable()
 
 
 def test_every_kind_of_error_makes_its_text_printable() -> None:

@@ -207,11 +207,11 @@ FURTHER = {
 }
 
 
-@pytest.mark.parametrize("name", [*SHOWN, *FURTHER])
-def test_editors_and_the_reference_show_what_users_use(name: str) -> None:
+def test_editors_and_the_reference_show_what_users_use(subtests: pytest.Subtests) -> None:
     """Both go by the members of the class, of which the reference describes each that has a docstring."""
-    shown = SHOWN | FURTHER
-    assert written_members(getattr(trio_mcp, name)) == " ".join(sorted(shown[name].split()))
+    for name, members in (SHOWN | FURTHER).items():
+        with subtests.test(name):
+            assert written_members(getattr(trio_mcp, name)) == " ".join(sorted(members.split()))
 
 
 CLASSES = [value for value in DOCUMENTED.values() if inspect.isclass(value)]

@@ -139,7 +139,7 @@ def all_options() -> Iterator[tuple[str, str, Callable[[], Any]]]:
     for name in names_of(Server.__init__):
         yield "Server", name, partial(API.Server, **({"name": "x"} | {name: OTHER}))
     for name in names_of(Proxy.__init__):
-        yield "Proxy", name, partial(API.Proxy, **({"target": None} | {name: OTHER}))
+        yield "Proxy", name, partial(API.Proxy, **({"target": shop()} | {name: OTHER}))
     for function, usual in SERVES.items():
         for name in names_of(function):
             yield function.__name__, name, partial(function, **({"server": shop()} | usual | {name: OTHER}))
@@ -172,25 +172,25 @@ def all_options() -> Iterator[tuple[str, str, Callable[[], Any]]]:
         yield "serve_channel", name, partial(shop().serve_channel, memory_channel_pair()[0], **{name: OTHER})
 
 
-OPTIONS = list(all_options())
 EXPLAINED = {"target": "a client is opened on "}
 """What is refused by a sentence that has no need of the name."""
 
 
-@pytest.mark.parametrize(("of", "name", "act"), OPTIONS, ids=[f"{of}({name}=)" for of, name, _ in OPTIONS])
 async def test_every_option_is_refused_by_its_name(
-    of: str, name: str, act: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     """If it is of no kind that could be meant; nothing was begun."""
     monkeypatch.chdir(tmp_path)
-    if (of, name) == ("Proxy", "target"):
-        act = partial(API.Proxy, OTHER)
-    elif of == "Proxy":
-        act = partial(API.Proxy, shop(), **{name: OTHER})
-    said = str(await refusal(act))
-    assert EXPLAINED.get(name, name) in said
-    assert "\n" not in said
-    assert "attribute" not in said, "an error of the insides"
+    tried = 0
+    for of, name, act in all_options():
+        tried += 1
+        with subtests.test(f"{of}({name}=)"):
+            said = str(await refusal(act))
+            assert EXPLAINED.get(name, name) in said
+            assert "\n" not in said
+            assert "attribute" not in said, "an error of the insides"
+    assert tried > 200
+    assert list(tmp_path.iterdir()) == []
 
 
 # What is called for each request is looked at only when it has failed.
@@ -220,20 +220,22 @@ CLIENT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-@pytest.mark.parametrize("method", CLIENT)
-async def test_every_argument_of_a_client_is_refused_by_its_name(method: str, revision: str) -> None:
+async def test_every_argument_of_a_client_is_refused_by_its_name(
+    revision: str, subtests: pytest.Subtests
+) -> None:
     """Also where it cost a request to find out, whose error was about JSON, or the server's."""
-    given = dict(CLIENT[method])
-    if method in {"call_tool", "read_resource", "get_prompt"}:
-        given |= dict.fromkeys(WorkOptions.__annotations__)
     async with open_client(shop(), revision=revision, roots=[]) as client:
-        calls = getattr(client, method)
-        for name in given:
+        for method, given in CLIENT.items():
+            calls = getattr(client, method)
+            if method in {"call_tool", "read_resource", "get_prompt"}:
+                given = given | dict.fromkeys(WorkOptions.__annotations__)
             usual = {key: value for key, value in given.items() if value is not None}
-            if revision < "2026" and (name in {"input_responses", "request_state"} or method == "discover"):
-                continue  # it has none of these, and they are left out
-            error = await refusal(partial(calls, **(usual | {name: OTHER})))
-            assert name in str(error), error
+            for name in given:
+                if revision < "2026" and (name in {"input_responses", "request_state"} or method == "discover"):
+                    continue  # it has none of these, and they are left out
+                with subtests.test(method=method, name=name):
+                    error = await refusal(partial(calls, **(usual | {name: OTHER})))
+                    assert name in str(error), error
 
 
 GROUP: dict[str, dict[str, Any]] = {
@@ -250,14 +252,15 @@ GROUP: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("method", GROUP)
-async def test_every_argument_of_a_group_is_refused_by_its_name(method: str) -> None:
+async def test_every_argument_of_a_group_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
     """Before a server is looked for that could be meant."""
     async with open_clients({"shop": shop()}) as group:
         await group.wait_settled()
-        for name in GROUP[method]:
-            error = await refusal(partial(getattr(group, method), **(GROUP[method] | {name: OTHER})))
-            assert name in str(error), error
+        for method, usual in GROUP.items():
+            for name in usual:
+                with subtests.test(method=method, name=name):
+                    error = await refusal(partial(getattr(group, method), **(usual | {name: OTHER})))
+                    assert name in str(error), error
 
 
 CONTEXT: dict[str, dict[str, Any]] = {
@@ -291,18 +294,19 @@ CONTEXT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("method", CONTEXT)
-async def test_every_argument_of_a_context_is_refused_by_its_name(method: str) -> None:
+async def test_every_argument_of_a_context_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
     """In the handler that has made the mistake."""
     server = Server("shop")
     seen: list[Exception] = []
 
     @server.tool
     async def act(ctx: Context) -> None:
-        for name in CONTEXT[method]:
-            error = await refusal(partial(getattr(ctx, method), **(CONTEXT[method] | {name: OTHER})))
-            assert name in str(error), error
-            seen.append(error)
+        for method, usual in CONTEXT.items():
+            for name in usual:
+                with subtests.test(method=method, name=name):
+                    error = await refusal(partial(getattr(ctx, method), **(usual | {name: OTHER})))
+                    assert name in str(error), error
+                    seen.append(error)
 
     async with open_client(
         server,
@@ -314,7 +318,7 @@ async def test_every_argument_of_a_context_is_refused_by_its_name(method: str) -
         elicit_modes=["form", "url"],
     ) as client:
         assert (await client.call_tool("act")).text == ""
-    assert len(seen) == len(CONTEXT[method])
+    assert len(seen) == sum(map(len, CONTEXT.values()))
 
 
 # What is said.
@@ -559,13 +563,12 @@ SAID: Mapping[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize(("act", "kind", "said"), SAID.values(), ids=SAID)
-async def test_the_error_says_what_was_found_and_what_to_write(
-    act: Callable[[], Any], kind: type[Exception], said: str
-) -> None:
+async def test_the_error_says_what_was_found_and_what_to_write(subtests: pytest.Subtests) -> None:
     """In the words of who has written it."""
-    error = await refusal(act)
-    assert (type(error), str(error)) == (kind, said)
+    for name, (act, kind, said) in SAID.items():
+        with subtests.test(name):
+            error = await refusal(act)
+            assert (type(error), str(error)) == (kind, said)
 
 
 async def test_a_block_that_is_entered_without_async() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs, unquote
 
@@ -193,11 +194,12 @@ RESPONSES: Final = (
     b"HTTP/1.1 200 OK\r\nConnection: %b\r\n\r\n",
 )
 PARSERS: Final = {"h11": h11_fields, "httptools": httptools_fields()}
-for _parser, _read_fields in PARSERS.items():
-    for _place in REQUESTS:
-        TEXTS[f"{_place.decode()!r}, by {_parser}"] = in_place(_place, _read_fields)
-    for _place in RESPONSES:
-        TEXTS[f"{_place.decode()!r}, by {_parser}"] = answered_with(_place, _read_fields)
+
+
+def heads(read_fields: ReadFields) -> dict[str, Read]:
+    """Return what reads the head of a request or of a response, by what it looks like."""
+    requests = {repr(place.decode()): in_place(place, read_fields) for place in REQUESTS}
+    return requests | {repr(place.decode()): answered_with(place, read_fields) for place in RESPONSES}
 
 
 def check(small: Callable[[], object], large: Callable[[], object], what: str) -> None:
@@ -217,13 +219,16 @@ def refused(read: Read, text: str) -> Callable[[], object]:
     return work
 
 
-@pytest.mark.parametrize("what", TEXTS)
-def test_a_long_text_takes_its_size(what: str) -> None:
+@pytest.mark.parametrize(
+    "readers", [TEXTS, *(heads(parser) for parser in PARSERS.values())], ids=["texts", *PARSERS]
+)
+def test_a_long_text_takes_its_size(readers: dict[str, Read], subtests: pytest.Subtests) -> None:
     """31 KB of dots in `Host` took seconds, before anybody was asked who they are."""
-    for unit in UNITS:
-        for before, behind in (("", ""), ("a", "!"), ('"', "")):
-            small, large = (before + unit * (size // len(unit)) + behind for size in (SIZE, SIZE * TIMES))
-            check(refused(TEXTS[what], small), refused(TEXTS[what], large), repr(before + unit + behind))
+    for what, read in readers.items():
+        with subtests.test(what):
+            for unit, (before, behind) in product(UNITS, (("", ""), ("a", "!"), ('"', ""))):
+                small, large = (before + unit * (size // len(unit)) + behind for size in (SIZE, SIZE * TIMES))
+                check(refused(read, small), refused(read, large), repr(before + unit + behind))
 
 
 MANY: Final[dict[str, Callable[[int], object]]] = {
@@ -353,11 +358,10 @@ _add("trailer fields", lambda: ChunkedReader(of_response=True), b"X: y\r\n", b"0
 
 
 @pytest.mark.parametrize("step", [1, 7, 1 << 20], ids=lambda step: f"{step} at a time")
-@pytest.mark.parametrize("what", LINES)
-def test_a_stream_takes_its_size(what: str, step: int) -> None:
+def test_a_stream_takes_its_size(step: int, subtests: pytest.Subtests) -> None:
     """However it is cut: nothing that was searched is searched again."""
 
-    def reading(size: int) -> Callable[[], object]:
+    def reading(what: str, size: int) -> Callable[[], object]:
         def read(_: str) -> None:
             feed, data = LINES[what](size)
             for at in range(0, len(data), step):
@@ -365,7 +369,9 @@ def test_a_stream_takes_its_size(what: str, step: int) -> None:
 
         return refused(read, "")
 
-    check(reading(SIZE), reading(SIZE * TIMES), what)
+    for what in LINES:
+        with subtests.test(what):
+            check(reading(what, SIZE), reading(what, SIZE * TIMES), what)
 
 
 @pytest.mark.parametrize("parser", ["h11", "httptools"])
@@ -379,14 +385,11 @@ def test_the_head_of_a_response_that_comes_byte_by_byte_takes_its_size(place: by
 
 
 @pytest.mark.parametrize("parser", ["h11", "httptools"])
-@pytest.mark.parametrize(
-    "field", [b"X: y\r\n", b"X:\r\n", b"Host: x\r\n", b"Content-Length: 5\r\n", b"X: y\r\n z\r\n"]
-)
-def test_many_fields_of_a_head_take_their_number(field: bytes, parser: str) -> None:
+def test_many_fields_of_a_head_take_their_number(parser: str) -> None:
     """Of a request and of a response."""
     read_fields = PARSERS[parser]
 
-    def reading(size: int) -> Callable[[], object]:
+    def reading(field: bytes, size: int) -> Callable[[], object]:
         lines = field * (size // len(field)) + b"\r\n"
 
         def read(_: str) -> None:
@@ -396,7 +399,8 @@ def test_many_fields_of_a_head_take_their_number(field: bytes, parser: str) -> N
 
         return refused(read, "")
 
-    check(reading(SIZE), reading(SIZE * TIMES), field.decode())
+    for field in (b"X: y\r\n", b"X:\r\n", b"Host: x\r\n", b"Content-Length: 5\r\n", b"X: y\r\n z\r\n"):
+        check(reading(field, SIZE), reading(field, SIZE * TIMES), field.decode())
 
 
 @pytest.mark.parametrize("parser", PARSERS)

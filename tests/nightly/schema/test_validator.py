@@ -36,9 +36,8 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("cost", "name", "checks"),
-    [
+def test_the_work_that_a_value_makes_is_foreseen(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[SchemaCost, str, int]] = [
         (SchemaCost(1, 1), "number", 1),
         (SchemaCost(1, 1), "mixed", 5),
         (SchemaCost(10, 1), "mixed", 50),
@@ -50,12 +49,12 @@ VALUES: dict[str, Any] = {
         (SchemaCost(1, 1, divisions=2), "mixed", 5),
         (SchemaCost(1, 1, divisions=2), "far", 4 + 2 * (3_000 + 3_000 + 3_000 + 1_001**2 // 4_000)),
         (SchemaCost(1, 1, per_character=10, backtracks=True), "text", 2 + 30 * (3 + MAX_BACKTRACKS) // 2),
-    ],
-)
-def test_the_work_that_a_value_makes_is_foreseen(cost: SchemaCost, name: str, checks: int) -> None:
-    value = VALUES[name]
-    assert cost.steps(value, 1_000_000) == checks
-    assert cost.steps(value, checks - 1) > checks - 1
+    ]
+    for cost, name, checks in cases:
+        with subtests.test(cost=cost, name=name):
+            value = VALUES[name]
+            assert cost.steps(value, 1_000_000) == checks
+            assert cost.steps(value, checks - 1) > checks - 1
 
 
 HONEST: dict[str, Callable[[], tuple[dict[str, Any], object]]] = {
@@ -89,11 +88,12 @@ HONEST: dict[str, Callable[[], tuple[dict[str, Any], object]]] = {
 }
 
 
-@pytest.mark.parametrize("name", HONEST)
-def test_what_is_usual_is_checked_however_much_it_is(name: str) -> None:
+def test_what_is_usual_is_checked_however_much_it_is(subtests: pytest.Subtests) -> None:
     """An estimate that refuses honest results protects nobody."""
-    schema, value = HONEST[name]()
-    SchemaValidator(schema, max_bytes=256 * 1024).check(value)
+    for name in HONEST:
+        with subtests.test(name):
+            schema, value = HONEST[name]()
+            SchemaValidator(schema, max_bytes=256 * 1024).check(value)
 
 
 MEAGRE = """

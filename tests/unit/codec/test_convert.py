@@ -47,9 +47,9 @@ class Extended:
 # Reading: scalars are what they are.
 
 
-@pytest.mark.parametrize(
-    ("kind", "data", "path", "reason"),
-    [
+def test_what_is_not_what_it_must_be_is_refused() -> None:
+    """Nothing is coerced: a client that says "5" has a bug that somebody should hear of."""
+    cases: list[tuple[type, object, str, str]] = [
         (types.TextContent, {"type": "text", "text": 5}, "text", "expected a string, got an integer"),
         (types.TextContent, {"type": "text", "text": None}, "text", "expected a string, got null"),
         (types.TextContent, {"type": "text"}, "text", "required, but missing"),
@@ -69,11 +69,9 @@ class Extended:
         (types.Tool, [], "", "expected an object, got a list"),
         (types.Tool, None, "", "expected an object, got null"),
         (types.CancelledNotificationParams, {"requestId": True}, "requestId", "expected a string or an integer, got a boolean"),
-    ],
-)  # fmt: skip
-def test_what_is_not_what_it_must_be_is_refused(kind: type, data: object, path: str, reason: str) -> None:
-    """Nothing is coerced: a client that says "5" has a bug that somebody should hear of."""
-    assert problem(data, kind) == (path, reason)
+    ]  # fmt: skip
+    for kind, data, path, reason in cases:
+        assert problem(data, kind) == (path, reason)
 
 
 @pytest.mark.parametrize(("data", "expected"), [(5, 5), (5.0, 5), (-0.0, 0), (1e15, 10**15), (10**30, 10**30)])
@@ -163,9 +161,9 @@ def test_open_objects_are_kept_to_the_letter() -> None:
 # Reading: unions.
 
 
-@pytest.mark.parametrize(
-    ("data", "cls"),
-    [
+def test_fields_of_a_form_are_told_apart() -> None:
+    """2025-11-25, client/elicitation, "Requested Schema": five kinds of enum share two types."""
+    cases: list[tuple[dict[str, Any], type]] = [
         ({"type": "string"}, types.StringSchema),
         ({"type": "string", "enum": ["a"]}, types.UntitledSingleSelectEnumSchema),
         ({"type": "string", "enum": ["a"], "enumNames": None}, types.UntitledSingleSelectEnumSchema),
@@ -176,11 +174,9 @@ def test_open_objects_are_kept_to_the_letter() -> None:
         ({"type": "boolean"}, types.BooleanSchema),
         ({"type": "array", "items": {"type": "string", "enum": []}}, types.UntitledMultiSelectEnumSchema),
         ({"type": "array", "items": {"anyOf": []}}, types.TitledMultiSelectEnumSchema),
-    ],
-)
-def test_fields_of_a_form_are_told_apart(data: dict[str, Any], cls: type) -> None:
-    """2025-11-25, client/elicitation, "Requested Schema": five kinds of enum share two types."""
-    assert type(from_wire(data, types.PrimitiveSchemaDefinition)) is cls
+    ]
+    for data, cls in cases:
+        assert type(from_wire(data, types.PrimitiveSchemaDefinition)) is cls
 
 
 def test_other_unions_are_told_apart() -> None:
@@ -214,9 +210,9 @@ def test_content_of_an_unknown_type_survives() -> None:
     assert text == types.TextContent(text="t")
 
 
-@pytest.mark.parametrize(
-    ("kind", "data", "expected"),
-    [
+def test_what_fits_no_part_of_a_union_is_refused() -> None:
+    """The message says what was looked for, and where."""
+    cases: list[tuple[Any, object, tuple[str, str]]] = [
         (types.ContentBlock, {"text": "x"}, ("type", "required, but missing")),
         (types.ContentBlock, {"type": 5}, ("type", "expected a string, got 5")),
         (types.ContentBlock, {"type": ["text"]}, ("type", "expected a string, got a list")),
@@ -236,17 +232,15 @@ def test_content_of_an_unknown_type_survives() -> None:
         ),
         (types.PrimitiveSchemaDefinition, {"type": "array", "items": 5}, ("items", "expected an object, got an integer")),
         (types.InputRequiredResult, {}, ("", "an InputRequiredResult needs inputRequests, requestState or both")),
-    ],
-)  # fmt: skip
-def test_what_fits_no_part_of_a_union_is_refused(kind: Any, data: object, expected: tuple[str, str]) -> None:
-    """The message says what was looked for, and where."""
-    assert problem(data, kind) == expected
+    ]  # fmt: skip
+    for kind, data, expected in cases:
+        assert problem(data, kind) == expected
 
 
 # Reading: hints.
 
-HINTS = [
-    pytest.param(cls, member, id=f"{cls.__name__}.{member.attribute}")
+HINTS: list[tuple[type[Any], Member]] = [
+    (cls, member)
     for name in sorted(vars(types)["__all__"])
     if attrs.has(cls := getattr(types, name))
     for member in members(cls)
@@ -257,20 +251,23 @@ HINTS = [
 ODD: tuple[Any, ...] = (True, -1, 1.5, "", "odd", [], [5], {}, {"x": 5})
 
 
-@pytest.mark.parametrize(("cls", "member"), HINTS)
-def test_an_odd_hint_costs_nothing_but_itself(cls: type[Any], member: Member) -> None:
+def test_an_odd_hint_costs_nothing_but_itself(subtests: pytest.Subtests) -> None:
     """It is taken as it is where it fits, and counts as missing where it does not."""
-    needed: dict[str, Any] = {
-        other.name: _fitting(other.type) for other in members(cls) if other.default is attrs.NOTHING
-    }
-    if cls is types.InputRequiredResult:
-        needed["requestState"] = "s"  # it needs something
-    plain: Any = from_wire(needed, cls)
-    for odd in ODD:
-        read: Any = from_wire({**needed, member.name: odd}, cls)
-        value = getattr(read, member.attribute)
-        assert value == getattr(plain, member.attribute) == member.default or _fits(value, member.type), odd
-        assert attrs.evolve(read, **{member.attribute: member.default}) == plain, odd
+    assert len(HINTS) > 100
+    for cls, member in HINTS:
+        with subtests.test(f"{cls.__name__}.{member.attribute}"):
+            needed: dict[str, Any] = {
+                other.name: _fitting(other.type) for other in members(cls) if other.default is attrs.NOTHING
+            }
+            if cls is types.InputRequiredResult:
+                needed["requestState"] = "s"  # it needs something
+            plain: Any = from_wire(needed, cls)
+            for odd in ODD:
+                read: Any = from_wire({**needed, member.name: odd}, cls)
+                value = getattr(read, member.attribute)
+                is_missing = value == getattr(plain, member.attribute) == member.default
+                assert is_missing or _fits(value, member.type), odd
+                assert attrs.evolve(read, **{member.attribute: member.default}) == plain, odd
 
 
 def _fitting(kind: Any) -> object:
@@ -408,9 +405,9 @@ def test_absent_is_not_sent_and_null_is() -> None:
     assert to_wire(task, V2025_11_25)["ttl"] is None
 
 
-@pytest.mark.parametrize(
-    ("obj", "revision", "message"),
-    [
+def test_what_may_not_be_sent_is_refused(subtests: pytest.Subtests) -> None:
+    """The caller hears of it before the peer does."""
+    cases: list[tuple[object, Revision, str | None]] = [
         (types.CancelledNotificationParams(), LATEST, "2026-07-28 requires CancelledNotificationParams.requestId"),
         (types.PaginatedRequestParams(cursor="c"), LATEST, "2026-07-28 requires PaginatedRequestParams._meta"),
         (types.ElicitRequestURLParams(message="", url=""), V2025_11_25, "requires ElicitRequestURLParams.elicitationId"),
@@ -428,16 +425,15 @@ def test_absent_is_not_sent_and_null_is() -> None:
         (types.Completion(values=["v"] * 101), LATEST, "Completion.values must have at most 100 items, not 101"),
         (types.Completion(values=["v"] * 100), LATEST, None),
         (types.Tool(name="t", input_schema={}), LATEST, "the inputSchema of tool 't' must have the type \"object\""),
-    ],
-)  # fmt: skip
-def test_what_may_not_be_sent_is_refused(obj: object, revision: Revision, message: str | None) -> None:
-    """The caller hears of it before the peer does."""
-    if message is None:
-        to_wire(obj, revision)
-        return
-    with pytest.raises(LocalProtocolError) as caught:
-        to_wire(obj, revision)
-    assert message in str(caught.value)
+    ]  # fmt: skip
+    for obj, revision, message in cases:
+        with subtests.test(obj=obj, revision=revision):
+            if message is None:
+                to_wire(obj, revision)
+                continue
+            with pytest.raises(LocalProtocolError) as caught:
+                to_wire(obj, revision)
+            assert message in str(caught.value)
 
 
 def test_bounds_do_not_hold_for_what_is_received() -> None:
@@ -530,21 +526,20 @@ def test_a_capability_that_is_said_not_to_be_there_is_not(odd: object) -> None:
     )
 
 
-@pytest.mark.parametrize("odd", [True, [], "yes", 1, False, None])
-@pytest.mark.parametrize("kind", [types.InitializeResult, types.DiscoverResult, types.InitializeRequestParams])
-def test_capabilities_that_are_no_object_are_none(kind: Any, odd: object) -> None:
+def test_capabilities_that_are_no_object_are_none(subtests: pytest.Subtests) -> None:
     """Nor are extensions by name, and whether a list may change."""
-    said: dict[str, Any] = {
-        "protocolVersion": "x",
-        "serverInfo": {"name": "x", "version": "1"},
-        "supportedVersions": [],
-    }
-    shown = {**said, "clientInfo": said["serverInfo"], "ttlMs": 0, "cacheScope": "private"}
-    read = from_wire({**shown, "capabilities": odd}, kind).capabilities
-    assert read == type(read)()
-    assert (
-        from_wire({**shown, "capabilities": {"extensions": odd, "experimental": odd}}, kind).capabilities == read
-    )
+    kinds: list[Any] = [types.InitializeResult, types.DiscoverResult, types.InitializeRequestParams]
+    oddities: list[object] = [True, [], "yes", 1, False, None]
+    info = {"name": "x", "version": "1"}
+    said: dict[str, Any] = {"protocolVersion": "x", "serverInfo": info, "supportedVersions": []}
+    shown = {**said, "clientInfo": info, "ttlMs": 0, "cacheScope": "private"}
+    for kind in kinds:
+        for odd in oddities:
+            with subtests.test(kind=kind, odd=odd):
+                read = from_wire({**shown, "capabilities": odd}, kind).capabilities
+                assert read == type(read)()
+                odd_ones = {"extensions": odd, "experimental": odd}
+                assert from_wire({**shown, "capabilities": odd_ones}, kind).capabilities == read
 
 
 @pytest.mark.parametrize("odd", [[], "yes", 1, {}])

@@ -42,9 +42,9 @@ def half(request: pytest.FixtureRequest) -> Half:
 # Reading.
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+def test_json_is_read(half: Half) -> None:
+    """RFC 8259; integers keep their size, and a broken emoji costs itself, not the message."""
+    cases: list[tuple[bytes, object]] = [
         (b"null", None),
         (b" \t\r\n[ true , false ]\n", [True, False]),
         (b'{"a":{"b":[]}}', {"a": {"b": []}}),
@@ -75,16 +75,14 @@ def half(request: pytest.FixtureRequest) -> Half:
         (b'{"\\uDBFF":["\\uD800",1.5,null]}', {REPLACED: [REPLACED, 1.5, None]}),
         # twice the same name
         (b'{"a":1,"b":2,"a":3}', {"a": 3, "b": 2}),
-    ],
-)  # fmt: skip
-def test_json_is_read(half: Half, text: bytes, value: object) -> None:
-    """RFC 8259; integers keep their size, and a broken emoji costs itself, not the message."""
-    assert repr(half.decode(text)) == repr(value)
+    ]  # fmt: skip
+    for text, value in cases:
+        assert repr(half.decode(text)) == repr(value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_not_json_is_refused(half: Half, subtests: pytest.Subtests) -> None:
+    """Callers catch `ValueError` and nothing else."""
+    cases: list[bytes] = [
         b"", b" ", b"tru", b"True", b"nulll", b"undefined", b"'a'", b"{'a':1}", b"{a:1}", b"{1:2}",
         b"[", b"[1", b"[1,", b"[1,]", b"[1 2]", b"]", b"{", b'{"a"', b'{"a":', b'{"a":1,}', b'{"a" 1}', b'{"a":1 "b":2}',
         # after the value
@@ -105,12 +103,10 @@ def test_json_is_read(half: Half, text: bytes, value: object) -> None:
         # what is wrong stays wrong beside half a surrogate pair
         b'["\\ud800"', b'"\\ud800" x', b'["\\ud800",NaN]', b'["\\ud800",1e999]', b'["\\ud800",01]', b'["\\ud800","\t"]',
         b'["\\ud800","\xff"]',
-    ],
-)  # fmt: skip
-def test_what_is_not_json_is_refused(half: Half, text: bytes) -> None:
-    """Callers catch `ValueError` and nothing else."""
-    with pytest.raises(ValueError):
-        half.decode(text)
+    ]  # fmt: skip
+    for text in cases:
+        with subtests.test(text=text), pytest.raises(ValueError):
+            half.decode(text)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +133,9 @@ class Colour(StrEnum):
     RED = "red"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
+def test_plain_values_are_written(half: Half) -> None:
+    """Compact UTF-8; half a surrogate pair is said as U+FFFD, whatever the library."""
+    cases: list[tuple[object, bytes]] = [
         (None, b"null"),
         ({"b": True, "a": [False, ()]}, b'{"b":true,"a":[false,[]]}'),
         (2**64, b"18446744073709551616"),
@@ -154,16 +150,14 @@ class Colour(StrEnum):
         (["\ud800", None, 1, True, (1e308, 2**70)], f'["{REPLACED}",null,1,true,[1e308,{2**70}]]'.encode()),
         ([None, 1.7e308, -1.7e308, 2**64], b"[null,1.7e308,-1.7e308,18446744073709551616]"),
         ({Colour.RED: Colour.RED}, b'{"red":"red"}'),
-    ],
-)  # fmt: skip
-def test_plain_values_are_written(half: Half, value: object, text: bytes) -> None:
-    """Compact UTF-8; half a surrogate pair is said as U+FFFD, whatever the library."""
-    assert half.encode(value).replace(b"e+", b"e") == text
+    ]  # fmt: skip
+    for value, text in cases:
+        assert half.encode(value).replace(b"e+", b"e") == text
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
+def test_a_number_that_is_not_finite_is_refused(half: Half, subtests: pytest.Subtests) -> None:
+    """Nothing is sent instead: `null` would be another value. The error says where it is."""
+    cases: list[tuple[object, str]] = [
         (math.nan, "nan is not a number in JSON"),
         ({"jsonrpc": "2.0", "params": {"arguments": {"x": math.inf}}}, "arguments.x: inf is not a number in JSON"),
         ({"result": {"a": [1, {"b c": (-math.inf,)}]}}, 'result.a[1]["b c"][0]: -inf is not a number in JSON'),
@@ -176,14 +170,13 @@ def test_plain_values_are_written(half: Half, value: object, text: bytes) -> Non
         ([-math.nan], "[0]: nan is not a number in JSON"),
         ([struct.unpack(">d", b"\x7f\xf0\0\0\0\0\0\1")[0]], "[0]: nan is not a number in JSON"),
         ([struct.unpack(">d", b"\xff" * 8)[0]], "[0]: nan is not a number in JSON"),
-    ],
-)  # fmt: skip
-def test_a_number_that_is_not_finite_is_refused(half: Half, value: object, problem: str) -> None:
-    """Nothing is sent instead: `null` would be another value. The error says where it is."""
-    with pytest.raises(ValueError) as caught:
-        half.encode(value)
-    assert str(caught.value) == problem
-    assert type(caught.value) is ValueError
+    ]  # fmt: skip
+    for value, problem in cases:
+        with subtests.test(value=value):
+            with pytest.raises(ValueError) as caught:
+                half.encode(value)
+            assert str(caught.value) == problem
+            assert type(caught.value) is ValueError
 
 
 @given(st.recursive(st.floats() | st.none() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=5)))
@@ -204,16 +197,14 @@ def test_whether_a_number_is_finite_is_seen_by_both_libraries(value: object) -> 
             assert is_finite(value)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [object(), MappingProxyType({"a": 1}), deque([1]), range(2), iter([1]), {(1,): 2}, 1j, int, len],
-    ids=lambda value: type(value).__name__,
-)
-@pytest.mark.parametrize("beside", [[], ["\ud800"], [None]], ids=["alone", "surrogate", "null"])
-def test_what_is_not_plain_is_refused(half: Half, value: object, beside: list[object]) -> None:
+def test_what_is_not_plain_is_refused(half: Half, subtests: pytest.Subtests) -> None:
     """There is one error to catch, also where something else had to be replaced first."""
-    with pytest.raises(TypeError):
-        half.encode({"a": [*beside, value]})
+    beside_it: list[list[object]] = [[], ["\ud800"], [None]]
+    values = (object(), MappingProxyType({"a": 1}), deque([1]), range(2), iter([1]), {(1,): 2}, 1j, int, len)
+    for beside in beside_it:
+        for value in values:
+            with subtests.test(beside=beside, value=value), pytest.raises(TypeError):
+                half.encode({"a": [*beside, value]})
 
 
 @attrs.frozen

@@ -53,9 +53,9 @@ def read(data: bytes) -> Message:
 # The four shapes.
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
+def test_the_four_shapes_are_told_apart(subtests: pytest.Subtests) -> None:
+    """JSON-RPC 2.0, sections 4 and 5; JSON has one number type, so 1.0 is the integer 1, and `true` is not."""
+    cases: list[tuple[object, Message]] = [
         ({**V, "id": 1, "method": "ping"}, Request(1, "ping")),
         ({**V, "id": "1", "method": "ping"}, Request("1", "ping")),
         ({**V, "id": "", "method": ""}, Request("", "")),
@@ -85,21 +85,20 @@ def read(data: bytes) -> Message:
         ({**V, "id": 1, "error": {"code": 5}}, ErrorResponse(1, RequestError(5, ""))),
         ({**V, "id": 1, "error": {"code": 5, "message": "m", "data": None}}, ErrorResponse(1, RequestError(5, "m", None))),
         ({**V, "id": 1, "error": {"code": 5, "message": "m", "data": [1]}}, ErrorResponse(1, RequestError(5, "m", [1]))),
-    ],
-)  # fmt: skip
-def test_the_four_shapes_are_told_apart(value: object, message: Message) -> None:
-    """JSON-RPC 2.0, sections 4 and 5; JSON has one number type, so 1.0 is the integer 1, and `true` is not."""
-    parsed = parse_message(value)
-    assert type(parsed) is type(message)
-    assert facts(parsed) == facts(message)
+    ]  # fmt: skip
+    for value, message in cases:
+        with subtests.test(value=value):
+            parsed = parse_message(value)
+            assert type(parsed) is type(message)
+            assert facts(parsed) == facts(message)
 
 
 # What is none of them.
 
 
-@pytest.mark.parametrize(
-    ("value", "reason", "id"),
-    [
+def test_what_could_have_been_a_request_is_answered(subtests: pytest.Subtests) -> None:
+    """JSON-RPC 2.0, section 5: an invalid request is answered, under its id if that can be read."""
+    cases: list[tuple[object, str, RequestId | None]] = [
         (None, "a message must be an object, not null", None),
         (True, "a message must be an object, not a boolean", None),
         (1, "a message must be an object, not an integer", None),
@@ -128,19 +127,18 @@ def test_the_four_shapes_are_told_apart(value: object, message: Message) -> None
         ({**V, "id": False, "method": "m"}, "id must be a string or an integer, not a boolean", None),
         ({**V, "id": [1], "method": "m"}, "id must be a string or an integer, not a list", None),
         ({**V, "id": {}, "method": "m"}, "id must be a string or an integer, not an object", None),
-    ],
-)  # fmt: skip
-def test_what_could_have_been_a_request_is_answered(value: object, reason: str, id: RequestId | None) -> None:
-    """JSON-RPC 2.0, section 5: an invalid request is answered, under its id if that can be read."""
-    with pytest.raises(InvalidMessage) as caught:
-        parse_message(value)
-    assert (caught.value.reason, caught.value.id, caught.value.answerable) == (reason, id, True)
-    assert str(caught.value) == reason
+    ]  # fmt: skip
+    for value, reason, id in cases:
+        with subtests.test(value=value):
+            with pytest.raises(InvalidMessage) as caught:
+                parse_message(value)
+            assert (caught.value.reason, caught.value.id, caught.value.answerable) == (reason, id, True)
+            assert str(caught.value) == reason
 
 
-@pytest.mark.parametrize(
-    ("value", "reason", "id"),
-    [
+def test_what_looks_like_a_response_is_never_answered(subtests: pytest.Subtests) -> None:
+    """Two peers that answer each other's errors would never stop."""
+    cases: list[tuple[object, str, RequestId | None]] = [
         ({"id": 1, "result": {}}, 'jsonrpc must be "2.0"', 1),
         ({"jsonrpc": "2", "id": 1, "error": {"code": 1, "message": ""}}, 'jsonrpc must be "2.0"', 1),
         ({**V, "result": {}}, "a response needs the id of its request", None),
@@ -163,13 +161,12 @@ def test_what_could_have_been_a_request_is_answered(value: object, reason: str, 
         ({**V, "id": 1, "error": {"code": True, "message": ""}}, "error.code must be an integer", 1),
         ({**V, "id": 1, "error": {"code": 1, "message": None}}, "error.message must be a string, not null", 1),
         ({**V, "id": 1, "error": {"code": 1, "message": {}}}, "error.message must be a string, not an object", 1),
-    ],
-)  # fmt: skip
-def test_what_looks_like_a_response_is_never_answered(value: object, reason: str, id: RequestId | None) -> None:
-    """Two peers that answer each other's errors would never stop."""
-    with pytest.raises(InvalidMessage) as caught:
-        parse_message(value)
-    assert (caught.value.reason, caught.value.id, caught.value.answerable) == (reason, id, False)
+    ]  # fmt: skip
+    for value, reason, id in cases:
+        with subtests.test(value=value):
+            with pytest.raises(InvalidMessage) as caught:
+                parse_message(value)
+            assert (caught.value.reason, caught.value.id, caught.value.answerable) == (reason, id, False)
 
 
 ANYTHING: Final = st.sampled_from(
@@ -301,9 +298,9 @@ def test_a_batch_is_an_array_of_messages() -> None:
 # The id of a message of which only the ends are known.
 
 
-@pytest.mark.parametrize(
-    ("head", "tail", "id"),
-    [
+def test_the_id_is_found_in_the_ends(subtests: pytest.Subtests) -> None:
+    """A message that is too large costs the request it belongs to, and no other."""
+    cases: list[tuple[bytes, bytes, RequestId | None]] = [
         (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"...', b'..."}}', 7),
         (b'{"jsonrpc":"2.0","id":"7","result":{"a":"...', b'..."}}', "7"),
         (b'{ "jsonrpc" : "2.0" , "id" : -7 , "result" : { "a" : "...', b'..." } }', -7),
@@ -347,12 +344,11 @@ def test_a_batch_is_an_array_of_messages() -> None:
         (b'{"id":[7],"result":{', b"}}", None),
         (b'{"id":1234567890123456789,"result":{', b"}}", None),
         (b'{"id":"' + b"x" * 257 + b'","result":{', b"}}", None),
-    ],
-)  # fmt: skip
-def test_the_id_is_found_in_the_ends(head: bytes, tail: bytes, id: RequestId | None) -> None:
-    """A message that is too large costs the request it belongs to, and no other."""
-    found = id_of_fragment(head, tail)
-    assert (found, type(found)) == (id, type(id))
+    ]  # fmt: skip
+    for head, tail, id in cases:
+        with subtests.test(head=head, tail=tail):
+            found = id_of_fragment(head, tail)
+            assert (found, type(found)) == (id, type(id))
 
 
 @pytest.mark.parametrize("head", [b'{"id":12', b'{"id":-1', b'{"jsonrpc":"2.0","id": 123'])
@@ -361,14 +357,12 @@ def test_half_a_number_is_no_id(head: bytes) -> None:
     assert id_of_fragment(head, b'..."}}') is None
 
 
-@pytest.mark.parametrize(
-    "id",
-    [b"007", b"-01", b'"\\q"', b'"\\u12"', b'"\xff"', b'"\x00"', b'"\n"', b'"\xed\xa0\x80"'],
-)
-def test_what_is_no_json_is_no_id(id: bytes) -> None:
+def test_what_is_no_json_is_no_id(subtests: pytest.Subtests) -> None:
     """One broken message costs that message, not the connection."""
-    assert id_of_fragment(b'{"jsonrpc":"2.0","id":%b,"result":{' % id, b"}}") is None
-    assert id_of_fragment(b'{"jsonrpc":"2.0","result":{', b'},"id":%b}' % id) is None
+    for id in (b"007", b"-01", b'"\\q"', b'"\\u12"', b'"\xff"', b'"\x00"', b'"\n"', b'"\xed\xa0\x80"'):
+        with subtests.test(id=id):
+            assert id_of_fragment(b'{"jsonrpc":"2.0","id":%b,"result":{' % id, b"}}") is None
+            assert id_of_fragment(b'{"jsonrpc":"2.0","result":{', b'},"id":%b}' % id) is None
 
 
 FRAGMENTS: Final = st.lists(
@@ -440,9 +434,9 @@ def test_the_id_is_found_whatever_the_writer(
     assert id_of_fragment(text[:1024], text[-1024:]) == id
 
 
-@pytest.mark.parametrize(
-    ("value", "id"),
-    [
+def test_what_is_answered_is_seen_whether_or_not_the_answer_can_be_used() -> None:
+    """The caller that waits for the answer must learn that there will be no other."""
+    cases: list[tuple[Any, RequestId | None]] = [
         ({"id": 1, "result": {}}, 1),
         ({"id": "a", "error": None}, "a"),
         ({"id": 1}, 1),
@@ -453,16 +447,14 @@ def test_the_id_is_found_whatever_the_writer(
         ({"id": True, "result": {}}, None),
         (IN_AN_ARRAY, None),
         (7, None),
-    ],
-)
-def test_what_is_answered_is_seen_whether_or_not_the_answer_can_be_used(value: Any, id: RequestId | None) -> None:
-    """The caller that waits for the answer must learn that there will be no other."""
-    assert answered_id(value) == id
+    ]
+    for value, id in cases:
+        assert answered_id(value) == id
 
 
-@pytest.mark.parametrize(
-    ("data", "id", "is_asked"),
-    [
+def test_the_answer_is_seen_in_what_cannot_be_decoded(subtests: pytest.Subtests) -> None:
+    """Torn, too deep, no UTF-8: the ends of a message still say what it is."""
+    cases: list[tuple[bytes, RequestId | None, bool]] = [
         (b'{"jsonrpc":"2.0","id":7,"result":{"n":1e', 7, False),
         (b'{"jsonrpc":"2.0","id":7.0,"result":{"n":NaN}}', 7, False),
         (b'{"jsonrpc":"2.0","id":7.5,"result":{"n":NaN}}', None, False),
@@ -472,9 +464,8 @@ def test_what_is_answered_is_seen_whether_or_not_the_answer_can_be_used(value: A
         (b'{"jsonrpc":"2.0","method":"notifications/x"', None, True),
         (b"<html>", None, False),
         (b'[{"id":3,"error":', 3, False),
-    ],
-)
-def test_the_answer_is_seen_in_what_cannot_be_decoded(data: bytes, id: RequestId | None, is_asked: bool) -> None:
-    """Torn, too deep, no UTF-8: the ends of a message still say what it is."""
-    assert answered_id_of_fragment(data) == id
-    assert is_request_fragment(data) is is_asked
+    ]
+    for data, id, is_asked in cases:
+        with subtests.test(data=data):
+            assert answered_id_of_fragment(data) == id
+            assert is_request_fragment(data) is is_asked

@@ -143,9 +143,8 @@ def test_a_page_calls_the_tools_of_its_own_server_that_are_for_apps() -> None:
     assert "no tool" in error_of(view, request("tools/call", {"name": "another server's"}))["message"]
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_what_a_page_may_not_send_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[dict[str, Any]] = [
         request("tools/list"),
         request("initialize", {}),
         request("sampling/createMessage", {}),
@@ -159,17 +158,16 @@ def test_a_page_calls_the_tools_of_its_own_server_that_are_for_apps() -> None:
         request("tools/call", "x"),
         request("resources/read", {"uri": None}),
         HELLO,
-    ],
-)
-def test_what_a_page_may_not_send_is_refused(message: dict[str, Any]) -> None:
-    view = shown()
-    assert error_of(view, message)["code"] in {-32600, -32601, -32602}
-    assert view.received(request("ping")).send == ({"jsonrpc": "2.0", "id": 1, "result": {}},)
+    ]
+    for message in cases:
+        with subtests.test(message=message):
+            view = shown()
+            assert error_of(view, message)["code"] in {-32600, -32601, -32602}
+            assert view.received(request("ping")).send == ({"jsonrpc": "2.0", "id": 1, "result": {}},)
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
+def test_what_does_not_fit_is_refused() -> None:
+    cases: list[tuple[str, Any]] = [
         ("ui/open-link", {"url": "javascript:alert(1)"}),
         ("ui/open-link", {"url": "file:///etc/passwd"}),
         ("ui/open-link", {"url": "https://user:word@a.example"}),
@@ -181,10 +179,9 @@ def test_what_a_page_may_not_send_is_refused(message: dict[str, Any]) -> None:
         ("ui/update-model-context", {"content": {}}),
         ("ui/update-model-context", {"structuredContent": []}),
         ("ui/request-display-mode", {"mode": "everywhere"}),
-    ],
-)
-def test_what_does_not_fit_is_refused(params: tuple[str, Any]) -> None:
-    assert error_of(shown(offers=OFFERS), request(*params))["code"] == -32602
+    ]
+    for params in cases:
+        assert error_of(shown(offers=OFFERS), request(*params))["code"] == -32602
 
 
 ASKED: list[tuple[str, dict[str, object]]] = [
@@ -225,9 +222,8 @@ def test_a_mode_is_changed_only_to_what_both_know() -> None:
     assert view.answer(ask)["result"] == {"mode": "fullscreen"}, "the host has not changed it"
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_what_is_no_message_is_ignored_with_a_reason(subtests: pytest.Subtests) -> None:
+    cases: list[Any] = [
         b"",
         "{",
         "[]",
@@ -249,12 +245,12 @@ def test_a_mode_is_changed_only_to_what_both_know() -> None:
         {"jsonrpc": "2.0", "method": "ping", "id": 10**5_000},
         {"jsonrpc": "2.0", "method": "ping", "id": 1.5},
         "\ud800",
-    ],
-)
-def test_what_is_no_message_is_ignored_with_a_reason(message: Any) -> None:
-    outcome = shown().received(message)
-    assert outcome.problem
-    assert (outcome.send, outcome.ask) == ((), None)
+    ]
+    for message in cases:
+        with subtests.test(message=message):
+            outcome = shown().received(message)
+            assert outcome.problem
+            assert (outcome.send, outcome.ask) == ((), None)
 
 
 JSON = st.recursive(

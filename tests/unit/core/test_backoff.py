@@ -80,9 +80,9 @@ def test_the_policy_is_kept(policy: RestartPolicy, lasted: list[float]) -> None:
         before = delay
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_policy_that_makes_no_sense_is_refused(subtests: pytest.Subtests) -> None:
+    """And the error says which setting it was, what its limit is, and what was given."""
+    cases: list[tuple[str, float]] = [
         ("max_restarts", 0),
         ("max_restarts", -1),
         ("first_delay", -0.1),
@@ -91,20 +91,21 @@ def test_the_policy_is_kept(policy: RestartPolicy, lasted: list[float]) -> None:
         ("first_delay", math.nan),
         ("max_delay", math.nan),
         ("lasting", math.nan),
-    ],
-)
-def test_a_policy_that_makes_no_sense_is_refused(name: str, value: float) -> None:
-    """And the error says which setting it was, what its limit is, and what was given."""
-    settings: dict[str, Any] = {name: value}
-    limit = 1 if name == "max_restarts" else 0
-    with pytest.raises(ValueError, match=f"^{name} must be at least {limit}, not {value}$"):
-        RestartPolicy(**settings)
+    ]
+    for name, value in cases:
+        with subtests.test(name=name, value=value):
+            settings: dict[str, Any] = {name: value}
+            limit = 1 if name == "max_restarts" else 0
+            with pytest.raises(ValueError, match=f"^{name} must be at least {limit}, not {value}$"):
+                RestartPolicy(**settings)
 
 
-@pytest.mark.parametrize("name", ["max_restarts", "first_delay", "max_delay", "lasting"])
-@pytest.mark.parametrize("value", ["3", None, True])
-def test_a_policy_is_made_of_numbers(name: str, value: object) -> None:
+def test_a_policy_is_made_of_numbers(subtests: pytest.Subtests) -> None:
     """A switch or a text would be compared with a number some day, or with nothing."""
-    settings: dict[str, Any] = {name: value}
-    with pytest.raises(TypeError, match=f"^{name} must be a (whole )?number"):
-        RestartPolicy(**settings)
+    cases: list[object] = ["3", None, True]
+    for value in cases:
+        for name in ("max_restarts", "first_delay", "max_delay", "lasting"):
+            with subtests.test(value=value, name=name):
+                settings: dict[str, Any] = {name: value}
+                with pytest.raises(TypeError, match=f"^{name} must be a (whole )?number"):
+                    RestartPolicy(**settings)

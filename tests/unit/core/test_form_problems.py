@@ -36,9 +36,9 @@ SIZES = UntitledMultiSelectEnumSchema(items=EnumItems(enum=["s", "m", "l"]), min
 COLOURS = TitledMultiSelectEnumSchema(items=TitledEnumItems(any_of=RED_OR_BLUE), max_items=1)
 
 
-@pytest.mark.parametrize(
-    ("field", "values"),
-    [
+def test_what_fits_is_accepted(subtests: pytest.Subtests) -> None:
+    """Every kind of field, up to its bounds."""
+    cases: list[tuple[PrimitiveSchemaDefinition, list[Any]]] = [
         (StringSchema(), ["", "x" * 1000, "\N{SNOWMAN}"]),
         (SHORT, ["ab", "abc", "\N{SNOWMAN}\N{SNOWMAN}"]),
         (EMAIL, ["a@b", "octo.cat+x@github.com", "\N{LATIN SMALL LETTER U WITH DIAERESIS}@b.de"]),
@@ -54,18 +54,17 @@ COLOURS = TitledMultiSelectEnumSchema(items=TitledEnumItems(any_of=RED_OR_BLUE),
         (COLOUR, ["#f00", "#00f"]),
         (SIZES, [["s"], ["l", "s"]]),
         (COLOURS, [[], ["#00f"]]),
-    ],
-)
-def test_what_fits_is_accepted(field: PrimitiveSchemaDefinition, values: list[Any]) -> None:
-    """Every kind of field, up to its bounds."""
-    form = RequestedSchema(properties={"it": field}, required=["it"])
-    for value in values:
-        assert form_problems(form, {"it": value}) == ()
+    ]
+    for field, values in cases:
+        with subtests.test(field=field):
+            form = RequestedSchema(properties={"it": field}, required=["it"])
+            for value in values:
+                assert form_problems(form, {"it": value}) == ()
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "problem"),
-    [
+def test_what_does_not_fit_is_named(subtests: pytest.Subtests) -> None:
+    """The field, what it takes and what came."""
+    cases: list[tuple[PrimitiveSchemaDefinition, Any, str]] = [
         (StringSchema(), 5, "expected a string, got 5"),
         (StringSchema(), None, "expected a string, got null"),
         (SHORT, "a", "must have at least 2 characters, has 1"),
@@ -103,14 +102,13 @@ def test_what_fits_is_accepted(field: PrimitiveSchemaDefinition, values: list[An
         (SIZES, ["s", "xl"], 'expected one of "s", "m", "l", got "xl"'),
         (SIZES, [1], 'expected one of "s", "m", "l", got 1'),
         (COLOURS, ["Red"], 'expected one of "#f00", "#00f", got "Red"'),
-    ],
-)
-def test_what_does_not_fit_is_named(field: PrimitiveSchemaDefinition, value: Any, problem: str) -> None:
-    """The field, what it takes and what came."""
-    form = RequestedSchema(properties={"other": StringSchema(), "it": field})
-    ((name, said),) = form_problems(form, {"it": value})
-    assert name == "it"
-    assert said.startswith(problem)
+    ]
+    for field, value, problem in cases:
+        with subtests.test(field=field, value=value):
+            form = RequestedSchema(properties={"other": StringSchema(), "it": field})
+            ((name, said),) = form_problems(form, {"it": value})
+            assert name == "it"
+            assert said.startswith(problem)
 
 
 @pytest.mark.parametrize("kind", ["integer", "number"])

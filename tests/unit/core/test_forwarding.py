@@ -19,9 +19,9 @@ def x(*values: str, proto: tuple[str, ...] = ()) -> Headers:
     return fields(*(("X-Forwarded-For", v) for v in values), *(("x-forwarded-proto", v) for v in proto))
 
 
-@pytest.mark.parametrize(
-    ("peer", "headers", "client", "scheme"),
-    [
+def test_x_forwarded() -> None:
+    """From the right, the first address that is none of ours."""
+    cases: list[tuple[str | None, Headers, str | None, str]] = [
         ("10.1.2.3", x("192.0.2.1", proto=("https",)), "192.0.2.1", "https"),
         (None, x("192.0.2.1", proto=("https",)), "192.0.2.1", "https"),
         ("fd00:0::7", x("2001:DB8::1"), "2001:db8::1", "http"),
@@ -53,16 +53,14 @@ def x(*values: str, proto: tuple[str, ...] = ()) -> Headers:
         ("10.0.0.1", x(proto=("HTTPS",)), "10.0.0.1", "https"),
         # The other field may come from the client.
         ("10.0.0.1", fields(("Forwarded", "for=6.6.6.6;proto=https")), "10.0.0.1", "http"),
-    ],
-)
-def test_x_forwarded(peer: str | None, headers: Headers, client: str | None, scheme: str) -> None:
-    """From the right, the first address that is none of ours."""
-    assert NEAR.sender(peer, "http", headers) == (client, scheme)
+    ]
+    for peer, headers, client, scheme in cases:
+        assert NEAR.sender(peer, "http", headers) == (client, scheme)
 
 
-@pytest.mark.parametrize(
-    ("values", "client", "scheme"),
-    [
+def test_forwarded(subtests: pytest.Subtests) -> None:
+    """RFC 7239: the same rule, in another grammar."""
+    cases: list[tuple[list[str], str, str]] = [
         (["for=192.0.2.1;proto=https;by=203.0.113.43"], "192.0.2.1", "https"),
         (['For="[2001:db8:cafe::17]:4711" ; PROTO=https'], "2001:db8:cafe::17", "https"),
         (['for="192.0.2.1:80"'], "192.0.2.1", "http"),
@@ -82,12 +80,11 @@ def test_x_forwarded(peer: str | None, headers: Headers, client: str | None, sch
         (["for=6.6.6.6 192.0.2.1"], "10.0.0.1", "http"),
         (["192.0.2.1"], "10.0.0.1", "http"),
         (["for=192.0.2.1; =;proto=https"], "10.0.0.1", "http"),
-    ],
-)
-def test_forwarded(values: list[str], client: str, scheme: str) -> None:
-    """RFC 7239: the same rule, in another grammar."""
-    headers = fields(*(("Forwarded", value) for value in values), ("X-Forwarded-For", "6.6.6.6"))
-    assert RFC.sender("10.0.0.1", "http", headers) == (client, scheme)
+    ]
+    for values, client, scheme in cases:
+        with subtests.test(values=values):
+            headers = fields(*(("Forwarded", value) for value in values), ("X-Forwarded-For", "6.6.6.6"))
+            assert RFC.sender("10.0.0.1", "http", headers) == (client, scheme)
 
 
 @pytest.mark.parametrize("junk", ['"', " ", "a=", '\\"', "a", ";", ","])

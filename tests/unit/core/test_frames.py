@@ -151,30 +151,28 @@ def test_a_control_frame_that_is_too_large_is_handed_on_at_once() -> None:
     assert guard.feed(wire[:20]) == wire[:20]
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"\x89\xff" + (1 << 62).to_bytes(8) + bytes(4),
-        b"\x09\x80" + bytes(4),
-        b"\x80\x7f" + (100_000).to_bytes(8),
-        b"\x83\xff" + (100_000).to_bytes(8) + bytes(4),
-        b"\xc0\xff" + (100_000).to_bytes(8) + bytes(4),
-        b"\x80\xfe" + (125).to_bytes(2) + bytes(4),
-        b"\x80\xff" + (65_535).to_bytes(8) + bytes(4),
-        b"\x80\xff" + (1 << 63).to_bytes(8) + bytes(4),
-    ],
-    ids=["large ping", "ping in fragments", "unmasked", "opcode", "reserved", "126", "127", "sign"],
-)
-def test_a_head_that_breaks_the_protocol_is_handed_on_at_once(head: bytes) -> None:
+def test_a_head_that_breaks_the_protocol_is_handed_on_at_once(subtests: pytest.Subtests) -> None:
     """RFC 6455, sections 5.1 to 5.5: the library closes the connection, and does not wait for the payload."""
-    guard = FrameGuard(1 << 64)
-    guard.is_masked = True
-    handed_on = guard.feed(head)
-    assert handed_on == head
-    library = FrameProtocol(client=False, extensions=[])
-    library.receive_bytes(handed_on)
-    with pytest.raises(ParseFailed):
-        list(library.received_frames())
+    cases: dict[str, bytes] = {
+        "large ping": b"\x89\xff" + (1 << 62).to_bytes(8) + bytes(4),
+        "ping in fragments": b"\x09\x80" + bytes(4),
+        "unmasked": b"\x80\x7f" + (100_000).to_bytes(8),
+        "opcode": b"\x83\xff" + (100_000).to_bytes(8) + bytes(4),
+        "reserved": b"\xc0\xff" + (100_000).to_bytes(8) + bytes(4),
+        "126": b"\x80\xfe" + (125).to_bytes(2) + bytes(4),
+        "127": b"\x80\xff" + (65_535).to_bytes(8) + bytes(4),
+        "sign": b"\x80\xff" + (1 << 63).to_bytes(8) + bytes(4),
+    }
+    for name, head in cases.items():
+        with subtests.test(name):
+            guard = FrameGuard(1 << 64)
+            guard.is_masked = True
+            handed_on = guard.feed(head)
+            assert handed_on == head
+            library = FrameProtocol(client=False, extensions=[])
+            library.receive_bytes(handed_on)
+            with pytest.raises(ParseFailed):
+                list(library.received_frames())
 
 
 @pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])

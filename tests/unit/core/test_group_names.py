@@ -16,9 +16,9 @@ def underscored(*servers: str) -> GroupNames:
     return GroupNames({server: f"{server}_" for server in servers})
 
 
-@pytest.mark.parametrize(
-    ("server", "own", "name"),
-    [
+def test_names_are_plain_or_marked(subtests: pytest.Subtests) -> None:
+    """The marks are written out: a host that has kept a name finds the tool again with the next version."""
+    cases: list[tuple[str, str, str]] = [
         ("files", "read", "files_read"),
         ("my files", "read", "my_files_read"),  # the prefix alone is no reason for a mark
         ("files", "dir.list", "files_dir_list_2e11fd8fd6"),
@@ -27,16 +27,15 @@ def underscored(*servers: str) -> GroupNames:
         ("files", "read_0123456789", "files_read_0123456789_7bb068edb5"),
         ("files", "old_read", "files_old_read_fd0b1ced7e"),  # could be `read` of `files_old`
         ("files_old", "read", "files_old_read"),
-    ],
-)
-def test_names_are_plain_or_marked(server: str, own: str, name: str) -> None:
-    """The marks are written out: a host that has kept a name finds the tool again with the next version."""
-    names = underscored("files", "my files", "files_old")
-    made = names.name(server, own)
-    assert re.sub(r"_[0-9a-f]{10}\Z", "", made) == re.sub(r"_[0-9a-f]{10}\Z", "", name)
-    assert names.is_marked(made) is names.is_marked(name)
-    assert len(made) <= 64
-    assert made == name
+    ]
+    for server, own, name in cases:
+        with subtests.test(server=server, own=own):
+            names = underscored("files", "my files", "files_old")
+            made = names.name(server, own)
+            assert re.sub(r"_[0-9a-f]{10}\Z", "", made) == re.sub(r"_[0-9a-f]{10}\Z", "", name)
+            assert names.is_marked(made) is names.is_marked(name)
+            assert len(made) <= 64
+            assert made == name
 
 
 def test_names_depend_on_nothing_but_the_configuration() -> None:

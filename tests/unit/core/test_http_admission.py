@@ -39,9 +39,9 @@ PUBLIC: Final = HostRules(
 )
 
 
-@pytest.mark.parametrize(
-    ("rules", "host", "allowed"),
-    [
+def test_only_known_hosts_are_answered_for(subtests: pytest.Subtests) -> None:
+    """2026-07-28, basic/transports/streamable-http, "Security & Endpoint": DNS rebinding."""
+    cases: list[tuple[HostRules, str, bool]] = [
         (LOCAL, "localhost", True),
         (LOCAL, "LOCALHOST:8000", True),
         (LOCAL, "127.0.0.1:1", True),
@@ -72,17 +72,16 @@ PUBLIC: Final = HostRules(
         (PUBLIC, "[2001:db8::1]:80", True),
         (PUBLIC, "localhost", False),
         (HostRules(allowed_hosts=None), "anything.example", True),
-    ],
-)
-def test_only_known_hosts_are_answered_for(rules: HostRules, host: str, allowed: bool) -> None:
-    """2026-07-28, basic/transports/streamable-http, "Security & Endpoint": DNS rebinding."""
-    if allowed:
-        rules.check(headers(host=host))
-        return
-    with pytest.raises(HttpRefused, match="allowed_hosts") as caught:
-        rules.check(headers(host=host))
-    assert caught.value.status == 421
-    assert repr(host) in str(caught.value)
+    ]
+    for rules, host, allowed in cases:
+        with subtests.test(rules=rules, host=host):
+            if allowed:
+                rules.check(headers(host=host))
+                continue
+            with pytest.raises(HttpRefused, match="allowed_hosts") as caught:
+                rules.check(headers(host=host))
+            assert caught.value.status == 421
+            assert repr(host) in str(caught.value)
 
 
 def test_a_request_without_host_is_not_answered() -> None:
@@ -91,9 +90,9 @@ def test_a_request_without_host_is_not_answered() -> None:
         LOCAL.check(headers())
 
 
-@pytest.mark.parametrize(
-    ("rules", "host", "origin", "allowed"),
-    [
+def test_only_known_pages_may_call(subtests: pytest.Subtests) -> None:
+    """The same section: "If the `Origin` header is present and invalid, servers MUST respond with HTTP 403"."""
+    cases: list[tuple[HostRules, str, str, bool]] = [
         (LOCAL, "localhost:8000", "http://localhost:3000", True),
         (LOCAL, "localhost:8000", "https://127.0.0.1", True),
         (LOCAL, "localhost:8000", "http://[::1]:3000", True),
@@ -117,16 +116,15 @@ def test_a_request_without_host_is_not_answered() -> None:
         # Where any host goes, that the origin is the host says nothing: the page has made it so.
         (HostRules(allowed_hosts=None), "evil.example.com", "http://evil.example.com", False),
         (HostRules(allowed_origins=None), "localhost", "null", True),
-    ],
-)
-def test_only_known_pages_may_call(rules: HostRules, host: str, origin: str, allowed: bool) -> None:
-    """The same section: "If the `Origin` header is present and invalid, servers MUST respond with HTTP 403"."""
-    if allowed:
-        rules.check(headers(host=host, origin=origin))
-        return
-    with pytest.raises(HttpRefused, match="allowed_origins") as caught:
-        rules.check(headers(host=host, origin=origin))
-    assert caught.value.status == 403
+    ]
+    for rules, host, origin, allowed in cases:
+        with subtests.test(rules=rules, host=host, origin=origin):
+            if allowed:
+                rules.check(headers(host=host, origin=origin))
+                continue
+            with pytest.raises(HttpRefused, match="allowed_origins") as caught:
+                rules.check(headers(host=host, origin=origin))
+            assert caught.value.status == 403
 
 
 def test_every_origin_is_looked_at() -> None:
@@ -175,9 +173,9 @@ def test_anything_else_is_not_taken(content_type: str | None) -> None:
     assert caught.value.status == 415
 
 
-@pytest.mark.parametrize(
-    ("accept", "json", "stream"),
-    [
+def test_accept_is_read_as_http_says(subtests: pytest.Subtests) -> None:
+    """RFC 9110, section 12.5.1: the range that says most about a type decides."""
+    cases: list[tuple[str | None, bool, bool]] = [
         (None, True, True),
         ("application/json, text/event-stream", True, True),
         ("application/json", True, False),
@@ -192,20 +190,19 @@ def test_anything_else_is_not_taken(content_type: str | None) -> None:
         ("application/jsonp, text/plain", False, False),
         ("", False, False),
         (", ,*/*", True, True),
-    ],
-)
-def test_accept_is_read_as_http_says(accept: str | None, json: bool, stream: bool) -> None:
-    """RFC 9110, section 12.5.1: the range that says most about a type decides."""
-    assert accepts(accept, JSON) is json
-    assert accepts(accept, EVENT_STREAM) is stream
-    fields = headers() if accept is None else headers(accept=accept)
-    if json and stream:
-        check_accept(fields, JSON, EVENT_STREAM)
-        return
-    with pytest.raises(HttpRefused, match="Accept") as caught:
-        check_accept(fields, JSON, EVENT_STREAM)
-    assert caught.value.status == 406
-    assert (JSON in str(caught.value).split(", and is")[0]) is not json
+    ]
+    for accept, json, stream in cases:
+        with subtests.test(accept=accept):
+            assert accepts(accept, JSON) is json
+            assert accepts(accept, EVENT_STREAM) is stream
+            fields = headers() if accept is None else headers(accept=accept)
+            if json and stream:
+                check_accept(fields, JSON, EVENT_STREAM)
+                continue
+            with pytest.raises(HttpRefused, match="Accept") as caught:
+                check_accept(fields, JSON, EVENT_STREAM)
+            assert caught.value.status == 406
+            assert (JSON in str(caught.value).split(", and is")[0]) is not json
 
 
 def test_a_media_type_is_told_without_its_parameters() -> None:
@@ -213,9 +210,9 @@ def test_a_media_type_is_told_without_its_parameters() -> None:
     assert media_type_of(None) is None
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [
+def test_errors_have_the_status_the_specification_gives_them() -> None:
+    """2026-07-28, basic/transports/streamable-http, "Protocol Version Header", "Server Validation"."""
+    cases: list[tuple[int, int]] = [
         (-32700, 400),
         (-32600, 400),
         (-32601, 404),
@@ -225,16 +222,14 @@ def test_a_media_type_is_told_without_its_parameters() -> None:
         (-32021, 400),
         (-32022, 400),
         (7, 200),
-    ],
-)
-def test_errors_have_the_status_the_specification_gives_them(code: int, status: int) -> None:
-    """2026-07-28, basic/transports/streamable-http, "Protocol Version Header", "Server Validation"."""
-    assert status_of_error(code) == status
+    ]
+    for code, status in cases:
+        assert status_of_error(code) == status
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
+def test_the_body_of_an_http_error_may_be_an_error_of_the_protocol(subtests: pytest.Subtests) -> None:
+    """Servers put there the request's id, null or none at all."""
+    cases: list[tuple[bytes, int | None]] = [
         (b'{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"x","data":{"supported":[]}}}', -32022),
         (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"x"}}', -32600),
         (b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"x"}}', -32600),
@@ -247,17 +242,16 @@ def test_errors_have_the_status_the_specification_gives_them(code: int, status: 
         (b"<html>", None),
         (b"", None),
         (b"[" * 10_000, None),
-    ],
-)
-def test_the_body_of_an_http_error_may_be_an_error_of_the_protocol(body: bytes, code: int | None) -> None:
-    """Servers put there the request's id, null or none at all."""
-    error = error_in(body)
-    assert (error.code if isinstance(error, RequestError) else None) == code
+    ]
+    for body, code in cases:
+        with subtests.test(body=body):
+            error = error_in(body)
+            assert (error.code if isinstance(error, RequestError) else None) == code
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
+def test_retry_after_is_a_number_or_a_date() -> None:
+    """RFC 9110, section 10.2.3, all three forms of a date (section 5.6.7)."""
+    cases: list[tuple[str | None, float | None]] = [
         (None, None),
         ("0", 0.0),
         ("120", 120.0),
@@ -272,8 +266,6 @@ def test_the_body_of_an_http_error_may_be_an_error_of_the_protocol(body: bytes, 
         ("9" * 400, None),
         ("Wed, 99 Foo 99999 07:28:00 GMT", None),
         ("\u0665", None),
-    ],
-)
-def test_retry_after_is_a_number_or_a_date(value: str | None, seconds: float | None) -> None:
-    """RFC 9110, section 10.2.3, all three forms of a date (section 5.6.7)."""
-    assert parse_retry_after(value, now=1445412420.0) == seconds
+    ]
+    for value, seconds in cases:
+        assert parse_retry_after(value, now=1445412420.0) == seconds

@@ -22,10 +22,9 @@ def read(data: bytes, step: int | None = None, *, of_response: bool = False) -> 
     return body, reader.is_complete, rest
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 7, None])
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
+def test_however_it_is_cut() -> None:
+    """RFC 9112, section 7.1."""
+    cases: list[tuple[bytes, tuple[bytes, bool, bytes]]] = [
         (b"5\r\nhello\r\n0\r\n\r\n", (b"hello", True, b"")),
         (b'5\r\nhello\r\n6;x="y"\r\n world\r\n0\r\n\r\nGET ', (b"hello world", True, b"GET ")),
         (b"A\r\n0123456789\r\n00\r\n\r\n", (b"0123456789", True, b"")),
@@ -33,17 +32,16 @@ def read(data: bytes, step: int | None = None, *, of_response: bool = False) -> 
         (b"0\r\n\r\n\r\n", (b"", True, b"\r\n")),
         (b"5\r\nhel", (b"hel", False, b"")),
         (b"5\r\nhello\r\n0\r\n\r", (b"hello", False, b"")),
-    ],
-)
-def test_however_it_is_cut(data: bytes, step: int | None, expected: tuple[bytes, bool, bytes]) -> None:
-    """RFC 9112, section 7.1."""
-    assert read(data, step) == expected
+    ]
+    steps: list[int | None] = [1, 2, 3, 7, None]
+    for data, expected in cases:
+        for step in steps:
+            assert read(data, step) == expected
 
 
-@pytest.mark.parametrize("step", [1, None])
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_what_can_be_read_in_two_ways_is_refused(subtests: pytest.Subtests) -> None:
+    """A request could hide in it."""
+    cases: list[bytes] = [
         b"5\nhello\r\n0\r\n\r\n",  # bare LF behind a size
         b"5\r\nhello\n0\r\n\r\n",  # bare LF behind a chunk
         b"5\r\nhelloX\r\n0\r\n\r\n",  # longer than it says
@@ -65,30 +63,27 @@ def test_however_it_is_cut(data: bytes, step: int | None, expected: tuple[bytes,
         b"11111111111111111\r\nhello\r\n0\r\n\r\n",  # 17 digits
         b"5;" + b"x" * MAX_SIZE_LINE + b"\r\nhello\r\n0\r\n\r\n",
         b"5" * (MAX_SIZE_LINE + 1),
-    ],
-)
-def test_what_can_be_read_in_two_ways_is_refused(data: bytes, step: int | None) -> None:
-    """A request could hide in it."""
-    with pytest.raises(ValueError, match=r"chunk"):
-        read(data, step)
+    ]
+    steps: list[int | None] = [1, None]
+    for data in cases:
+        for step in steps:
+            with subtests.test(data=data, step=step), pytest.raises(ValueError, match=r"chunk"):
+                read(data, step)
 
 
-@pytest.mark.parametrize("of_response", [False, True])
-@pytest.mark.parametrize("step", [1, 2, 3, 7, None])
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
+def test_trailers_are_passed_over() -> None:
+    """RFC 9112, section 7.1.2: clients may send them, and a reader may ignore them."""
+    cases: list[tuple[bytes, tuple[bytes, bool, bytes]]] = [
         (b"0\r\nX: y\r\nZ:\r\n\r\nHTTP", (b"", True, b"HTTP")),
         (b"2\r\nab\r\n0\r\nContent-Length: 9\r\nHost: z\r\n\r\nGET /", (b"ab", True, b"GET /")),
         (b"0\r\n" + b"X: y\r\n" * 2_000 + b"\r\n", (b"", True, b"")),
         (b"0\r\nX: y\r\n", (b"", False, b"")),
-    ],
-)
-def test_trailers_are_passed_over(
-    data: bytes, step: int | None, expected: tuple[bytes, bool, bytes], *, of_response: bool
-) -> None:
-    """RFC 9112, section 7.1.2: clients may send them, and a reader may ignore them."""
-    assert read(data, step, of_response=of_response) == expected
+    ]
+    steps: list[int | None] = [1, 2, 3, 7, None]
+    for data, expected in cases:
+        for step in steps:
+            for of_response in (False, True):
+                assert read(data, step, of_response=of_response) == expected
 
 
 @pytest.mark.parametrize("step", [1, 2, None])
@@ -100,10 +95,8 @@ def test_responses_may_be_padded(step: int | None) -> None:
         read(data, step)
 
 
-@pytest.mark.parametrize("step", [1, None])
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_trailers_are_fields_and_end(subtests: pytest.Subtests) -> None:
+    cases: list[bytes] = [
         b" 5\r\nhello\r\n0\r\n\r\n",
         b"5 \nhello\r\n0\r\n\r\n",
         b"0\r\nX: y\n\r\n",
@@ -114,12 +107,14 @@ def test_responses_may_be_padded(step: int | None) -> None:
         b"0\r\nX: y\rZ: z\r\n\r\n",
         b"0\r\n" + b"X: y\r\n" * 10_000,
         b"0\r\nX: " + b"y" * MAX_SIZE_LINE + b"\r\n\r\n",
-    ],
-)
-def test_trailers_are_fields_and_end(data: bytes, step: int | None) -> None:
-    for of_response in (False, True):
-        with pytest.raises(ValueError, match=r"chunk"):
-            read(data, step, of_response=of_response)
+    ]
+    steps: list[int | None] = [1, None]
+    for data in cases:
+        for step in steps:
+            with subtests.test(data=data, step=step):
+                for of_response in (False, True):
+                    with pytest.raises(ValueError, match=r"chunk"):
+                        read(data, step, of_response=of_response)
 
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"

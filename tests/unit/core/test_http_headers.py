@@ -39,9 +39,9 @@ def headers(*fields: tuple[str, str]) -> Headers:
 
 
 @pytest.mark.spec("basic/transports/streamable-http", "Value Encoding", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    ("value", "encoded"),
-    [
+def test_values_are_written_as_the_specification_shows(subtests: pytest.Subtests) -> None:
+    """The five examples of the page first."""
+    cases: list[tuple[str, str]] = [
         ("us-west1", "us-west1"),
         ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
         (" padded ", "=?base64?IHBhZGRlZCA=?="),
@@ -58,12 +58,11 @@ def headers(*fields: tuple[str, str]) -> Headers:
         ("=?base64?x", "=?base64?x"),
         ("=?BASE64?eA==?=", "=?BASE64?eA==?="),
         ("café", "=?base64?Y2Fmw6k=?="),
-    ],
-)
-def test_values_are_written_as_the_specification_shows(value: str, encoded: str) -> None:
-    """The five examples of the page first."""
-    assert encode_header_value(value) == encoded
-    assert decode_header_value(encoded) == value
+    ]
+    for value, encoded in cases:
+        with subtests.test(value=value):
+            assert encode_header_value(value) == encoded
+            assert decode_header_value(encoded) == value
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
@@ -84,9 +83,9 @@ def test_half_a_surrogate_pair_is_written_as_in_the_body() -> None:
 
 
 @pytest.mark.spec("basic/transports/streamable-http", "Value Encoding", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_values_are_read_strictly(subtests: pytest.Subtests) -> None:
+    """What two readers could understand in two ways is not understood at all ("Server Validation")."""
+    cases: list[str] = [
         "=?base64?SGVsbG8?=",  # no padding
         "=?base64?SGVsbG8==?=",  # too much of it
         "=?base64?SGVs!!!bG8=?=",
@@ -100,12 +99,10 @@ def test_half_a_surrogate_pair_is_written_as_in_the_body() -> None:
         "a\x00b",
         "a\x7f",
         "a\nb",
-    ],
-)
-def test_values_are_read_strictly(value: str) -> None:
-    """What two readers could understand in two ways is not understood at all ("Server Validation")."""
-    with pytest.raises(ValueError, match=r"\S"):
-        decode_header_value(value)
+    ]
+    for value in cases:
+        with subtests.test(value=value), pytest.raises(ValueError, match=r"\S"):
+            decode_header_value(value)
 
 
 @pytest.mark.parametrize("value", ["=?base64?SGVsbG8=", "SGVsbG8=?=", "=?Base64?SGVsbG8=?=", "=?base64?="])
@@ -123,9 +120,9 @@ def test_a_session_id_is_visible_ascii(value: str, valid: bool) -> None:
 # What a client sends. "Standard Request Headers", "Client Behavior".
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "name"),
-    [
+def test_method_and_name_are_mirrored(subtests: pytest.Subtests) -> None:
+    """A name that is none is the server's to refuse."""
+    cases: list[tuple[str, dict[str, Any], str | None]] = [
         ("tools/list", {}, None),
         ("tools/call", {"name": "get_weather"}, "get_weather"),
         ("tools/call", {"name": "wetter für morgen"}, "=?base64?d2V0dGVyIGbDvHIgbW9yZ2Vu?="),
@@ -135,15 +132,14 @@ def test_a_session_id_is_visible_ascii(value: str, valid: bool) -> None:
         ("completion/complete", {"name": "x", "uri": "y"}, None),
         ("tools/call", {"name": 7}, None),
         ("tools/call", {}, None),
-    ],
-)
-def test_method_and_name_are_mirrored(method: str, params: dict[str, Any], name: str | None) -> None:
-    """A name that is none is the server's to refuse."""
-    sent = Headers(request_headers(method, {**params, **META}))
-    assert sent.get("MCP-Protocol-Version") == VERSION
-    assert sent.get("Mcp-Method") == method
-    assert sent.get("Mcp-Name") == name
-    check_request_headers(sent, method, {**params, **META})
+    ]
+    for method, params, name in cases:
+        with subtests.test(method=method, params=params):
+            sent = Headers(request_headers(method, {**params, **META}))
+            assert sent.get("MCP-Protocol-Version") == VERSION
+            assert sent.get("Mcp-Method") == method
+            assert sent.get("Mcp-Name") == name
+            check_request_headers(sent, method, {**params, **META})
 
 
 def test_a_method_that_cannot_be_a_header_is_not_sent() -> None:
@@ -156,9 +152,9 @@ def test_a_method_that_cannot_be_a_header_is_not_sent() -> None:
 MARKS: Final = (HeaderMark("Region", ("region",)), HeaderMark("Depth", ("options", "depth")))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "region", "depth"),
-    [
+def test_marked_arguments_are_mirrored(subtests: pytest.Subtests) -> None:
+    """ "Type conversion"; what is null or not there is left out."""
+    cases: list[tuple[dict[str, Any], str | None, str | None]] = [
         ({"region": "us-west1", "options": {"depth": 3}}, "us-west1", "3"),
         ({"region": "", "options": {"depth": 0}}, "", "0"),
         ({"region": True, "options": {"depth": -7}}, "true", "-7"),
@@ -168,15 +164,14 @@ MARKS: Final = (HeaderMark("Region", ("region",)), HeaderMark("Depth", ("options
         ({"options": None, "region": ["a"]}, None, None),
         ({"region": "true", "options": {"depth": 1.5}}, "true", "1.5"),
         ({"region": "ü", "options": {"depth": 42.0}}, "=?base64?w7w=?=", "42.0"),
-    ],
-)
-def test_marked_arguments_are_mirrored(arguments: dict[str, Any], region: str | None, depth: str | None) -> None:
-    """ "Type conversion"; what is null or not there is left out."""
-    params = {"name": "t", "arguments": arguments, **META}
-    sent = Headers(request_headers("tools/call", params, MARKS))
-    assert sent.get("Mcp-Param-Region") == region
-    assert sent.get("mcp-param-depth") == depth
-    check_request_headers(sent, "tools/call", params, MARKS)
+    ]
+    for arguments, region, depth in cases:
+        with subtests.test(arguments=arguments):
+            params = {"name": "t", "arguments": arguments, **META}
+            sent = Headers(request_headers("tools/call", params, MARKS))
+            assert sent.get("Mcp-Param-Region") == region
+            assert sent.get("mcp-param-depth") == depth
+            check_request_headers(sent, "tools/call", params, MARKS)
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 10**30])
@@ -206,9 +201,9 @@ GOOD: Final = {
 
 
 @pytest.mark.spec("basic/transports/streamable-http", "Case Sensitivity", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
+def test_equal_values_pass(subtests: pytest.Subtests) -> None:
+    """Names in any case, blanks trimmed, Base64 decoded, numbers compared as numbers."""
+    cases: list[tuple[str, str]] = [
         ("mcp-method", "tools/call"),
         ("MCP-METHOD", "  tools/call\t"),
         ("Mcp-Name", " t "),
@@ -218,12 +213,11 @@ GOOD: Final = {
         ("Mcp-Param-Depth", "4.2e1"),
         ("Mcp-Param-Depth", "=?base64?NDI=?="),
         ("Mcp-Param-Unknown", "whatever"),
-    ],
-)
-def test_equal_values_pass(field: str, value: str) -> None:
-    """Names in any case, blanks trimmed, Base64 decoded, numbers compared as numbers."""
-    fields = {name: text for name, text in GOOD.items() if name.lower() != field.lower()}
-    check_request_headers(headers(*fields.items(), (field, value)), "tools/call", CALL, MARKS)
+    ]
+    for field, value in cases:
+        with subtests.test(field=field, value=value):
+            fields = {name: text for name, text in GOOD.items() if name.lower() != field.lower()}
+            check_request_headers(headers(*fields.items(), (field, value)), "tools/call", CALL, MARKS)
 
 
 @pytest.mark.parametrize("missing", GOOD)
@@ -240,9 +234,9 @@ def test_a_missing_field_is_a_mismatch(missing: str) -> None:
 )
 @pytest.mark.spec("basic/transports/streamable-http", "Server Validation", revisions="2026-07-28")
 @pytest.mark.spec("basic/transports/streamable-http", "Case Sensitivity", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
+def test_another_value_is_a_mismatch(subtests: pytest.Subtests) -> None:
+    """400 and -32020."""
+    cases: list[tuple[str, str]] = [
         ("MCP-Protocol-Version", "2025-11-25"),
         ("Mcp-Method", "tools/Call"),
         ("Mcp-Method", "=?base64?dG9vbHMvY2FsbA==?="),  # only names and arguments may be encoded
@@ -259,13 +253,12 @@ def test_a_missing_field_is_a_mismatch(missing: str) -> None:
         ("Mcp-Param-Depth", "NaN"),
         ("Mcp-Param-Depth", "Infinity"),
         ("Mcp-Param-Depth", "4_2"),
-    ],
-)
-def test_another_value_is_a_mismatch(field: str, value: str) -> None:
-    """400 and -32020."""
-    with pytest.raises(RequestError, match=field) as caught:
-        check_request_headers(headers(*{**GOOD, field: value}.items()), "tools/call", CALL, MARKS)
-    assert caught.value.code == HEADER_MISMATCH
+    ]
+    for field, value in cases:
+        with subtests.test(field=field, value=value):
+            with pytest.raises(RequestError, match=field) as caught:
+                check_request_headers(headers(*{**GOOD, field: value}.items()), "tools/call", CALL, MARKS)
+            assert caught.value.code == HEADER_MISMATCH
 
 
 @pytest.mark.parametrize("field", GOOD)
@@ -366,9 +359,9 @@ def test_what_is_not_a_mark_is_not_taken_for_one(schema: dict[str, Any]) -> None
 
 @pytest.mark.spec("basic/transports/streamable-http", "Schema Extension", revisions="2026-07-28")
 @pytest.mark.spec("basic/transports/streamable-http", "Client Behavior", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_a_mark_that_breaks_a_rule_makes_the_tool_invalid(subtests: pytest.Subtests) -> None:
+    """Clients "MUST reject tool definitions where any `x-mcp-header` value violates these constraints"."""
+    cases: list[dict[str, Any]] = [
         MARKED,  # the root is no parameter
         *({"properties": {"a": {keyword: MARKED}}} for keyword in (
             "items", "not", "if", "then", "else", "contains", "additionalProperties", "propertyNames",
@@ -384,12 +377,10 @@ def test_what_is_not_a_mark_is_not_taken_for_one(schema: dict[str, Any]) -> None
             "", " ", "My Region", "Region:Primary", "Région", "a\nb", "a\r", "a\t1", "a\0", None, 7, True, ["X"])),
         {"properties": {"a": MARKED, "b": {"type": "string", "x-mcp-header": "x"}}},
         {"properties": {"a": MARKED, "c": {"properties": {"b": MARKED}}}},
-    ],
-)  # fmt: skip
-def test_a_mark_that_breaks_a_rule_makes_the_tool_invalid(schema: dict[str, Any]) -> None:
-    """Clients "MUST reject tool definitions where any `x-mcp-header` value violates these constraints"."""
-    with pytest.raises(InvalidMarks, match="x-mcp-header"):
-        header_marks(schema)
+    ]  # fmt: skip
+    for schema in cases:
+        with subtests.test(schema=schema), pytest.raises(InvalidMarks, match="x-mcp-header"):
+            header_marks(schema)
 
 
 def test_a_deep_schema_is_read_without_recursion() -> None:

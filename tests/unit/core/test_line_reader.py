@@ -76,11 +76,12 @@ CASES: Final[list[tuple[bytes, int, list[Line]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("wire", "max_line", "lines"), CASES)
-def test_chunk_boundaries_do_not_matter(wire: bytes, max_line: int, lines: list[Line]) -> None:
+def test_chunk_boundaries_do_not_matter(subtests: pytest.Subtests) -> None:
     """A pipe cuts where it likes: whole, byte by byte, and in between (2026-07-28, basic/transports/stdio)."""
-    for size in (10**6, 1000, 7, 3, 2, 1):
-        assert read(by_size(wire, size), max_line) == lines, f"in pieces of {size} bytes"
+    for wire, max_line, lines in CASES:
+        with subtests.test(wire=wire, max_line=max_line):
+            for size in (10**6, 1000, 7, 3, 2, 1):
+                assert read(by_size(wire, size), max_line) == lines, f"in pieces of {size} bytes"
 
 
 PIECES: Final = st.lists(

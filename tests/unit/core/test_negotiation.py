@@ -43,20 +43,19 @@ def subsets(revisions: Iterable[Revision]) -> list[tuple[Revision, ...]]:
     return list(chain.from_iterable(combinations(pool, count) for count in range(1, len(pool) + 1)))
 
 
-@pytest.mark.parametrize(
-    "ours", subsets(Revision), ids=lambda revisions: "+".join(str(r)[2:7] for r in revisions)
-)
-def test_the_newest_common_revision_is_chosen(ours: tuple[Revision, ...]) -> None:
+def test_the_newest_common_revision_is_chosen(subtests: pytest.Subtests) -> None:
     """2026-07-28, basic/versioning: a mutually supported version, whatever the order of the lists."""
-    for theirs in subsets(Revision):
-        offered: list[object] = [str(revision) for revision in theirs]
-        common = set(ours) & set(theirs)
-        for order in (1, -1):
-            if common:
-                assert choose_revision(offered[::order], ours[::order]) is max(common)
-            else:
-                with pytest.raises(RemoteProtocolError):
-                    choose_revision(offered[::order], ours[::order])
+    for ours in subsets(Revision):
+        with subtests.test(ours=ours):
+            for theirs in subsets(Revision):
+                offered: list[object] = [str(revision) for revision in theirs]
+                common = set(ours) & set(theirs)
+                for order in (1, -1):
+                    if common:
+                        assert choose_revision(offered[::order], ours[::order]) is max(common)
+                    else:
+                        with pytest.raises(RemoteProtocolError):
+                            choose_revision(offered[::order], ours[::order])
 
 
 def test_what_is_offered_and_not_understood_is_passed_over() -> None:
@@ -85,9 +84,9 @@ def test_without_a_common_revision_both_lists_are_told(offered: list[object], to
 # Discovery.
 
 
-@pytest.mark.parametrize(
-    ("outcome", "revision"),
-    [
+def test_every_outcome_of_discovery_tells_the_era(subtests: pytest.Subtests) -> None:
+    """2026-07-28, basic/transports/stdio, "Backward Compatibility"."""
+    cases: list[tuple[dict[str, Any] | RequestError | None, Revision | None]] = [
         # The server returns a DiscoverResult: it is modern.
         ({"supportedVersions": ["2026-07-28"], "capabilities": {}}, LATEST),
         ({"supportedVersions": ["2024-11-05", "2026-07-28", "2025-11-25"], "capabilities": {}}, LATEST),
@@ -125,15 +124,11 @@ def test_without_a_common_revision_both_lists_are_told(offered: list[object], to
         ({"supportedVersions": None}, None),
         ({"supportedVersions": "2026-07-28"}, None),
         ({"supportedVersions": {"2026-07-28": True}}, None),
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_every_outcome_of_discovery_tells_the_era(
-    outcome: dict[str, Any] | RequestError | None, revision: Revision | None
-) -> None:
-    """2026-07-28, basic/transports/stdio, "Backward Compatibility"."""
-    assert judge_discovery(outcome, ALL) is revision
-    assert judge_discovery(outcome, ALL[::-1]) is revision
+    ]  # fmt: skip
+    for outcome, revision in cases:
+        with subtests.test(outcome=outcome):
+            assert judge_discovery(outcome, ALL) is revision
+            assert judge_discovery(outcome, ALL[::-1]) is revision
 
 
 def test_falling_back_hangs_on_no_single_code() -> None:
@@ -168,18 +163,20 @@ def test_a_modern_server_without_a_common_revision_is_an_error(
 # The handshake.
 
 
-@pytest.mark.parametrize("version", [*Revision, "2024-10-07", "2099-01-01", ""])
-def test_the_answer_to_initialize_settles_the_revision(version: str) -> None:
+def test_the_answer_to_initialize_settles_the_revision(subtests: pytest.Subtests) -> None:
     """2025-11-25, basic/lifecycle: a client that does not support the server's answer disconnects."""
-    for ours, offered in ((ours, (*ours, *more)) for ours in subsets(LEGACY) for more in ((), (LATEST,))):
-        if version in [str(revision) for revision in ours]:
-            assert judge_initialize({"protocolVersion": version}, offered) is Revision(version)
-        else:
-            with pytest.raises(RemoteProtocolError) as caught:
-                judge_initialize({"protocolVersion": version}, offered)
-            assert str(caught.value) == (
-                f"initialize: the server wants to speak {version}, this client {', '.join(offered)}"
-            )
+    cases: list[str] = [*Revision, "2024-10-07", "2099-01-01", ""]
+    for version in cases:
+        with subtests.test(version=version):
+            for ours, offered in ((ours, (*ours, *more)) for ours in subsets(LEGACY) for more in ((), (LATEST,))):
+                if version in [str(revision) for revision in ours]:
+                    assert judge_initialize({"protocolVersion": version}, offered) is Revision(version)
+                else:
+                    with pytest.raises(RemoteProtocolError) as caught:
+                        judge_initialize({"protocolVersion": version}, offered)
+                    assert str(caught.value) == (
+                        f"initialize: the server wants to speak {version}, this client {', '.join(offered)}"
+                    )
 
 
 @pytest.mark.parametrize(
@@ -218,23 +215,22 @@ def meet(client: Sequence[Revision], server: Sequence[Revision]) -> Revision:
     return judge_initialize({"protocolVersion": str(answer.revision)}, legacy)
 
 
-@pytest.mark.parametrize(
-    "client", subsets(Revision), ids=lambda revisions: "+".join(str(r)[2:7] for r in revisions)
-)
-def test_client_and_server_agree_whenever_they_can(client: tuple[Revision, ...]) -> None:
+def test_client_and_server_agree_whenever_they_can(subtests: pytest.Subtests) -> None:
     """2026-07-28, basic/versioning, "Compatibility Matrix", for every pair of sets of revisions."""
-    for server in subsets(Revision):
-        common = set(client) & set(server)
-        # A legacy handshake has one try: the server's newest must be one of the client's if its first is not.
-        theirs = [revision for revision in server if not revision.is_modern]
-        if max(client).is_modern or not common:
-            expected = max(common, default=None)
-        else:
-            first = max(client)
-            answer = first if first in theirs else max(theirs)
-            expected = answer if answer in client else None
-        if expected is not None:
-            assert meet(client, server) is expected
-        else:
-            with pytest.raises((RemoteProtocolError, RequestError)):
-                meet(client, server)
+    for client in subsets(Revision):
+        with subtests.test(client=client):
+            for server in subsets(Revision):
+                common = set(client) & set(server)
+                # A legacy handshake has one try: the server's newest must be one of the client's if its first is not.
+                theirs = [revision for revision in server if not revision.is_modern]
+                if max(client).is_modern or not common:
+                    expected = max(common, default=None)
+                else:
+                    first = max(client)
+                    answer = first if first in theirs else max(theirs)
+                    expected = answer if answer in client else None
+                if expected is not None:
+                    assert meet(client, server) is expected
+                else:
+                    with pytest.raises((RemoteProtocolError, RequestError)):
+                        meet(client, server)

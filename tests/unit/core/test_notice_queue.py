@@ -40,9 +40,9 @@ def test_the_queue_is_full_of_bytes() -> None:
     assert queue.size == 0
 
 
-@pytest.mark.parametrize(
-    ("keys", "dropped"),
-    [
+def test_what_is_missed_least_goes_first(subtests: pytest.Subtests) -> None:
+    """A slow consumer loses what a later notification makes up for."""
+    cases: list[tuple[list[Hashable | None], int]] = [
         # The oldest of a series: newer progress says more.
         ([None], 0),
         ([None, None], 0),
@@ -58,13 +58,12 @@ def test_the_queue_is_full_of_bytes() -> None:
         # Else the oldest.
         (["a"], 0),
         (["a", "b", "c"], 0),
-    ],
-)
-def test_what_is_missed_least_goes_first(keys: list[Hashable | None], dropped: int) -> None:
-    """A slow consumer loses what a later notification makes up for."""
-    queue = make_queue(*keys)
-    assert queue.drop() == dropped
-    assert drain(queue) == [number for number in range(len(keys)) if number != dropped]
+    ]
+    for keys, dropped in cases:
+        with subtests.test(keys=keys):
+            queue = make_queue(*keys)
+            assert queue.drop() == dropped
+            assert drain(queue) == [number for number in range(len(keys)) if number != dropped]
 
 
 def test_nothing_comes_out_of_an_empty_queue() -> None:

@@ -19,9 +19,9 @@ def test_a_token_that_is_given_back_can_be_taken_again() -> None:
     assert [table.take("b", 0.0) for _ in range(3)] == [0.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize(
-    ("text", "count", "seconds"),
-    [
+def test_a_rate_is_read_as_it_is_said(subtests: pytest.Subtests) -> None:
+    """As many at once as in one period; then one after the other, evenly."""
+    cases: list[tuple[str, int, int]] = [
         ("10/minute", 10, 60),
         ("10 / 1 minute", 10, 60),
         (" 100/15 minutes ", 100, 900),
@@ -31,24 +31,23 @@ def test_a_token_that_is_given_back_can_be_taken_again() -> None:
         ("5/hour", 5, 3_600),
         ("5/2h", 5, 7_200),
         ("1000000000/day", 1_000_000_000, 86_400),
-    ],
-)
-def test_a_rate_is_read_as_it_is_said(text: str, count: int, seconds: int) -> None:
-    """As many at once as in one period; then one after the other, evenly."""
-    rate = read_rate("rate", text)
-    assert (rate.count, rate.seconds, rate.text) == (count, seconds, text.strip())
-    table = rate.table()
-    if count <= 10:
-        assert [table.take("a", 0.0) for _ in range(count)] == [0.0] * count
-    elif count <= 100:
-        assert not any(table.take("a", 0.0) for _ in range(count))
-    if count <= 100:
-        assert table.take("a", 0.0) == pytest.approx(seconds / count)
+    ]
+    for text, count, seconds in cases:
+        with subtests.test(text=text):
+            rate = read_rate("rate", text)
+            assert (rate.count, rate.seconds, rate.text) == (count, seconds, text.strip())
+            table = rate.table()
+            if count <= 10:
+                assert [table.take("a", 0.0) for _ in range(count)] == [0.0] * count
+            elif count <= 100:
+                assert not any(table.take("a", 0.0) for _ in range(count))
+            if count <= 100:
+                assert table.take("a", 0.0) == pytest.approx(seconds / count)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_no_rate_is_refused_by_its_value(subtests: pytest.Subtests) -> None:
+    """The error says what to write."""
+    cases: list[str] = [
         "",
         "10",
         "10/",
@@ -60,15 +59,14 @@ def test_a_rate_is_read_as_it_is_said(text: str, count: int, seconds: int) -> No
         "10 per minute",
         "1/s/s",
         "\u0661/s",
-    ],
-)
-def test_what_is_no_rate_is_refused_by_its_value(text: str) -> None:
-    """The error says what to write."""
-    with pytest.raises(
-        ValueError, match=r"^rate must be a rate such as '10/minute' or '100/15 minutes'"
-    ) as caught:
-        read_rate("rate", text)
-    assert repr(text) in str(caught.value)
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            with pytest.raises(
+                ValueError, match=r"^rate must be a rate such as '10/minute' or '100/15 minutes'"
+            ) as caught:
+                read_rate("rate", text)
+            assert repr(text) in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["0/s", "1/0s", "1000000001/s", "1/1000000001s", "9" * 10_000 + "/s"])

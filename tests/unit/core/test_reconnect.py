@@ -100,15 +100,15 @@ def test_invalid_tools_are_taken_out_and_the_rest_stays() -> None:
     assert result["nextCursor"] == "x"
 
 
-@pytest.mark.parametrize(
-    "tools", [None, {}, 7, [None], [7], [{}], [{"name": 7, "inputSchema": {}}], [{"name": "t"}]]
-)
-def test_what_is_no_tool_is_left_to_others(tools: Any) -> None:
+def test_what_is_no_tool_is_left_to_others(subtests: pytest.Subtests) -> None:
     """The types are checked elsewhere."""
-    result = {"tools": tools}
-    assert MarkedTools(1 << 24).learn(result) == []
-    assert result == {"tools": tools}
-    assert MarkedTools(1 << 24).learn({}) == []
+    cases: list[Any] = [None, {}, 7, [None], [7], [{}], [{"name": 7, "inputSchema": {}}], [{"name": "t"}]]
+    for tools in cases:
+        with subtests.test(tools=tools):
+            result = {"tools": tools}
+            assert MarkedTools(1 << 24).learn(result) == []
+            assert result == {"tools": tools}
+            assert MarkedTools(1 << 24).learn({}) == []
 
 
 def test_the_memory_for_tools_is_bounded() -> None:

@@ -240,9 +240,9 @@ def bound(**changes: Any) -> bytes:
     return binding_of(**said)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_whatever_differs_gives_another_binding(subtests: pytest.Subtests) -> None:
+    """Principal, method, target, arguments to the type of a number, server; nothing runs into its neighbour."""
+    cases: list[dict[str, Any]] = [
         {"principal": "bob"},
         {"principal": None},
         {"principal": "None"},
@@ -270,12 +270,11 @@ def bound(**changes: Any) -> bytes:
         # What stands at the seams of two values.
         {"method": "tools/callreserve", "target": ""},
         {"principal": 'alice","tools/call'},
-    ],
-)
-def test_whatever_differs_gives_another_binding(changes: dict[str, Any]) -> None:
-    """Principal, method, target, arguments to the type of a number, server; nothing runs into its neighbour."""
-    assert bound(**changes) != bound()
-    assert bound(**changes) == bound(**changes)
+    ]
+    for changes in cases:
+        with subtests.test(changes=changes):
+            assert bound(**changes) != bound()
+            assert bound(**changes) == bound(**changes)
 
 
 def test_all_of_those_differ_from_each_other() -> None:

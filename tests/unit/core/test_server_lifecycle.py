@@ -67,14 +67,16 @@ SUPPORTED: Final = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("version", [*Revision, "2024-10-07", "2099-01-01", "1.0", ""])
-def test_the_handshake_settles_a_revision(version: str) -> None:
+def test_the_handshake_settles_a_revision(subtests: pytest.Subtests) -> None:
     """2025-11-25, basic/lifecycle, "Version Negotiation": the client's if we speak it, else our latest."""
-    for supported in SUPPORTED:
-        spoken = [str(revision) for revision in supported if not revision.is_modern]
-        for order in (supported, supported[::-1]):
-            agreement = ServerLifecycle(order).initialize(handshake(version))
-            assert agreement.revision == (version if version in spoken else max(spoken)), supported
+    cases: list[str] = [*Revision, "2024-10-07", "2099-01-01", "1.0", ""]
+    for version in cases:
+        with subtests.test(version=version):
+            for supported in SUPPORTED:
+                spoken = [str(revision) for revision in supported if not revision.is_modern]
+                for order in (supported, supported[::-1]):
+                    agreement = ServerLifecycle(order).initialize(handshake(version))
+                    assert agreement.revision == (version if version in spoken else max(spoken)), supported
 
 
 def test_the_handshake_holds_for_all_that_follows() -> None:
@@ -87,9 +89,10 @@ def test_the_handshake_holds_for_all_that_follows() -> None:
     assert lifecycle.agree(request("ping")) == agreement
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
+def test_a_handshake_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
+    """The client hears which parameter it was, and may try again."""
+    cases: list[tuple[Revision, ...]] = [tuple(Revision), MODERN]
+    changes: list[tuple[dict[str, object], str]] = [
         ({"protocolVersion": ...}, "params: protocolVersion is missing"),
         ({"protocolVersion": None}, "params: protocolVersion is missing"),
         ({"protocolVersion": 20251125}, "params: protocolVersion must be a string"),
@@ -100,18 +103,15 @@ def test_the_handshake_holds_for_all_that_follows() -> None:
         ({"capabilities": 7}, "params: capabilities must be an object"),
         ({"clientInfo": ...}, "params: clientInfo is missing"),
         ({"clientInfo": "client"}, "params: clientInfo must be an object"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("supported", [tuple(Revision), MODERN])
-def test_a_handshake_that_is_none_is_refused(
-    supported: tuple[Revision, ...], changed: dict[str, object], message: str
-) -> None:
-    """The client hears which parameter it was, and may try again."""
-    lifecycle = ServerLifecycle(supported)
-    with pytest.raises(RequestError) as caught:
-        lifecycle.initialize(handshake(changed=changed))
-    assert (caught.value.code, caught.value.message) == (INVALID_PARAMS, message)
-    assert lifecycle.session is None
+    ]  # fmt: skip
+    for supported in cases:
+        for changed, message in changes:
+            with subtests.test(supported=supported, changed=changed):
+                lifecycle = ServerLifecycle(supported)
+                with pytest.raises(RequestError) as caught:
+                    lifecycle.initialize(handshake(changed=changed))
+                assert (caught.value.code, caught.value.message) == (INVALID_PARAMS, message)
+                assert lifecycle.session is None
 
 
 @pytest.mark.parametrize("odd", [[], True, False])
@@ -171,19 +171,20 @@ def test_before_the_handshake_only_it_and_pings_are_served(method: str) -> None:
     assert ServerLifecycle().agree(request(method)) == Agreement(LATEST_LEGACY, {}, None, None)
 
 
-@pytest.mark.parametrize("supported", [tuple(Revision), LEGACY, MODERN])
-@pytest.mark.parametrize("meta", [None, {}, {"progressToken": 1}, {INFO: CLIENT}, [], "meta", 5])
-def test_a_request_before_the_handshake_is_refused_with_what_it_lacks(
-    supported: tuple[Revision, ...], meta: object
-) -> None:
+def test_a_request_before_the_handshake_is_refused_with_what_it_lacks(subtests: pytest.Subtests) -> None:
     """2026-07-28, basic, "_meta": a request without the required fields is refused as invalid params."""
-    for method in ("tools/call", "server/discover", "logging/setLevel", "my/own", ""):
-        with pytest.raises(RequestError) as caught:
-            ServerLifecycle(supported).agree(request(method, meta))
-        assert (caught.value.code, caught.value.message) == (
-            INVALID_PARAMS,
-            f"params._meta lacks {VERSION}, and no initialize handshake came before",
-        )
+    cases: list[object] = [None, {}, {"progressToken": 1}, {INFO: CLIENT}, [], "meta", 5]
+    server_sides: list[tuple[Revision, ...]] = [tuple(Revision), LEGACY, MODERN]
+    for meta in cases:
+        for supported in server_sides:
+            with subtests.test(meta=meta, supported=supported):
+                for method in ("tools/call", "server/discover", "logging/setLevel", "my/own", ""):
+                    with pytest.raises(RequestError) as caught:
+                        ServerLifecycle(supported).agree(request(method, meta))
+                    assert (caught.value.code, caught.value.message) == (
+                        INVALID_PARAMS,
+                        f"params._meta lacks {VERSION}, and no initialize handshake came before",
+                    )
 
 
 def test_a_modern_server_answers_no_ping() -> None:
@@ -233,9 +234,9 @@ def test_a_modern_request_brings_everything_with_it(
     assert ServerLifecycle().agree(request(meta=meta)) == Agreement(LATEST, {"roots": {}}, info, level)
 
 
-@pytest.mark.parametrize(
-    ("meta", "message"),
-    [
+def test_a_modern_request_lacks_nothing_that_is_required(subtests: pytest.Subtests) -> None:
+    """2026-07-28, basic, "_meta": else it must be refused as invalid params, whatever was agreed on before."""
+    metas: list[tuple[dict[str, object], str]] = [
         (without(META, VERSION), f"_meta: {VERSION} is missing"),
         ({**META, VERSION: None}, f"_meta: {VERSION} is missing"),
         ({**META, VERSION: 20260728}, f"_meta: {VERSION} must be a string"),
@@ -243,17 +244,14 @@ def test_a_modern_request_brings_everything_with_it(
         ({**META, CAPABILITIES: None}, f"_meta: {CAPABILITIES} is missing"),
         ({**META, CAPABILITIES: 7}, f"_meta: {CAPABILITIES} must be an object"),
         ({**META, CAPABILITIES: "all"}, f"_meta: {CAPABILITIES} must be an object"),
-    ],
-)
-@pytest.mark.parametrize("after_handshake", [False, True])
-def test_a_modern_request_lacks_nothing_that_is_required(
-    meta: dict[str, object], message: str, after_handshake: bool
-) -> None:
-    """2026-07-28, basic, "_meta": else it must be refused as invalid params, whatever was agreed on before."""
-    lifecycle = initialized() if after_handshake else ServerLifecycle()
-    with pytest.raises(RequestError) as caught:
-        lifecycle.agree(request(meta=meta))
-    assert (caught.value.code, caught.value.message) == (INVALID_PARAMS, message)
+    ]
+    for after_handshake in (False, True):
+        for meta, message in metas:
+            with subtests.test(after_handshake=after_handshake, meta=meta):
+                lifecycle = initialized() if after_handshake else ServerLifecycle()
+                with pytest.raises(RequestError) as caught:
+                    lifecycle.agree(request(meta=meta))
+                assert (caught.value.code, caught.value.message) == (INVALID_PARAMS, message)
 
 
 @pytest.mark.parametrize("level", ["loud", "WARNING", "", 3, ["debug"]])
@@ -330,9 +328,10 @@ def test_a_request_needs_a_method_of_its_revision(revision: Revision) -> None:
         assert (caught.value.code, caught.value.message) == refusal
 
 
-@pytest.mark.parametrize("revision", Revision)
-@pytest.mark.parametrize("method", ["my/own", "tasks/update", "$/odd", ""])
-def test_unknown_methods_are_not_refused_here(method: str, revision: Revision) -> None:
+def test_unknown_methods_are_not_refused_here(subtests: pytest.Subtests) -> None:
     """They may be the user's or an extension's own."""
-    lifecycle = ServerLifecycle() if revision.is_modern else initialized(revision)
-    assert lifecycle.agree(request(method, META if revision.is_modern else None)).revision is revision
+    for method in ("my/own", "tasks/update", "$/odd", ""):
+        for revision in Revision:
+            with subtests.test(method=method, revision=revision):
+                lifecycle = ServerLifecycle() if revision.is_modern else initialized(revision)
+                assert lifecycle.agree(request(method, META if revision.is_modern else None)).revision is revision

@@ -32,9 +32,9 @@ def frontmatter(text: str) -> dict[str, Any]:
     return read
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
+def test_values_are_those_of_yaml_1_2(subtests: pytest.Subtests) -> None:
+    """As readers in other languages have them. Those of YAML 1.1 would be others, and dates no JSON at all."""
+    cases: list[tuple[str, object]] = [
         ("no", "no"),
         ("on", "on"),
         ("12:30", "12:30"),
@@ -63,13 +63,12 @@ def frontmatter(text: str) -> dict[str, Any]:
         ("&x [1]\ny: *x", [1]),
         ("12345678901234567890", 12345678901234567890.0),
         ("<<", "<<"),
-    ],
-)
-def test_values_are_those_of_yaml_1_2(written: str, value: object) -> None:
-    """As readers in other languages have them. Those of YAML 1.1 would be others, and dates no JSON at all."""
-    found = frontmatter(f"x: {written}")["x"]
-    assert found == value
-    assert type(found) is type(value)
+    ]
+    for written, value in cases:
+        with subtests.test(written=written):
+            found = frontmatter(f"x: {written}")["x"]
+            assert found == value
+            assert type(found) is type(value)
 
 
 def test_keys_are_what_is_written() -> None:
@@ -81,9 +80,8 @@ def test_keys_are_what_is_written() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
+def test_frontmatter_that_is_none(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[bytes, str]] = [
         (b"", "does not begin with frontmatter"),
         (b"# Title\n---\na: 1\n---\n", "does not begin with frontmatter"),
         (b"---\nname: x\n", "does not begin with frontmatter"),
@@ -109,11 +107,10 @@ def test_keys_are_what_is_written() -> None:
         (b"---\na: " + b"[" * 100_000 + b"\n---\n", "nested deeper|nesting depth"),
         (b"---\n" + b"".join(b"%%TAG !%x! b\n" % n for n in range(101)) + b"--- {a: 1}\n---\n", "begin with %"),
         (b"---\na: [" + b"1," * MAX_FRONTMATTER_VALUES + b"]\n---\n", "values"),
-    ],
-)
-def test_frontmatter_that_is_none(data: bytes, problem: str) -> None:
-    with pytest.raises(InvalidSkill, match=problem):
-        read_frontmatter(data)
+    ]
+    for data, problem in cases:
+        with subtests.test(data=data), pytest.raises(InvalidSkill, match=problem):
+            read_frontmatter(data)
 
 
 def test_aliases_cost_what_they_stand_for() -> None:
@@ -165,9 +162,8 @@ def test_without_pyyaml_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatc
         frontmatter("a: 1")
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
+def test_the_same_json(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[object, object, bool]] = [
         (1, 1.0, True),
         (1, True, False),
         (0, False, False),
@@ -180,11 +176,11 @@ def test_without_pyyaml_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatc
         ([1], [1, 2], False),
         ([], {}, False),
         ("a", "a", True),
-    ],
-)
-def test_the_same_json(one: object, other: object, *, same: bool) -> None:
-    assert same_json(one, other) is same
-    assert same_json(other, one) is same
+    ]
+    for one, other, same in cases:
+        with subtests.test(one=one, other=other):
+            assert same_json(one, other) is same
+            assert same_json(other, one) is same
 
 
 def test_numbers_that_no_float_can_hold_are_compared_all_the_same() -> None:
@@ -224,9 +220,8 @@ def test_a_skill_that_breaks_no_rule() -> None:
     assert skill(frontmatter={}).description == ""
 
 
-@pytest.mark.parametrize(
-    ("changed", "problem"),
-    [
+def test_a_skill_that_breaks_a_rule(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"uri": "skill://acme/refunds/skill.md"}, "no URI of a SKILL.md"),
         ({"uri": "skill:///SKILL.md"}, "no URI of a SKILL.md"),
         ({"uri": "skill://SKILL.md"}, "no URI of a SKILL.md"),
@@ -256,11 +251,10 @@ def test_a_skill_that_breaks_no_rule() -> None:
         ({"resources": [file(size=-1)]}, "no valid digest"),
         ({"resources": [file(size=(16 << 20) + 1)]}, "16777217 bytes"),
         ({"resources": [file(), *(file(f"skill://acme/refunds/{n}") for n in range(512))]}, "513 files"),
-    ],
-)
-def test_a_skill_that_breaks_a_rule(changed: dict[str, Any], problem: str) -> None:
-    with pytest.raises(InvalidSkill, match=problem):
-        check_skill(skill(**changed))
+    ]
+    for changed, problem in cases:
+        with subtests.test(changed=changed), pytest.raises(InvalidSkill, match=problem):
+            check_skill(skill(**changed))
 
 
 def test_the_limits_themselves_are_allowed() -> None:
@@ -288,10 +282,10 @@ def test_paths_are_those_from_the_skills_own_directory(path: str, found: str) ->
         assert resolve(skill(resources="dynamic"), path) == f"skill://acme/refunds/{found}"
 
 
-@pytest.mark.parametrize("path", ["", ".", "..", "../x", "a/../../x", "/etc/passwd", "a\\b", "a/.."])
-def test_no_path_leads_out(path: str) -> None:
-    with pytest.raises(ValueError, match=r"leads out|no path of a file"):
-        resolve(skill(), path)
+def test_no_path_leads_out(subtests: pytest.Subtests) -> None:
+    for path in ("", ".", "..", "../x", "a/../../x", "/etc/passwd", "a\\b", "a/.."):
+        with subtests.test(path=path), pytest.raises(ValueError, match=r"leads out|no path of a file"):
+            resolve(skill(), path)
 
 
 def test_an_approval_holds_for_a_server_a_skill_and_its_files() -> None:

@@ -81,16 +81,17 @@ CASES: Final[list[tuple[bytes, list[SseReceived]]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("wire", "events"), CASES)
-def test_chunk_boundaries_do_not_matter(wire: bytes, events: list[SseReceived]) -> None:
+def test_chunk_boundaries_do_not_matter(subtests: pytest.Subtests) -> None:
     """HTML, "Interpreting an event stream"; a network cuts where it likes."""
-    for size in (10**6, 7, 3, 2, 1):
-        assert read(by_size(wire, size)) == events, f"in pieces of {size} bytes"
+    for wire, events in CASES:
+        with subtests.test(wire=wire, events=events):
+            for size in (10**6, 7, 3, 2, 1):
+                assert read(by_size(wire, size)) == events, f"in pieces of {size} bytes"
 
 
-@pytest.mark.parametrize(
-    ("wire", "retry"),
-    [
+def test_retry_counts_only_if_all_of_it_is_ascii_digits(subtests: pytest.Subtests) -> None:
+    """HTML, "Interpreting an event stream", field `retry`."""
+    cases: list[tuple[bytes, int | None]] = [
         (b"retry: 500\n", 500),  # it counts at once, without an event
         (b"retry:0\n\n", 0),
         (b"retry: 007\n", 7),
@@ -106,15 +107,14 @@ def test_chunk_boundaries_do_not_matter(wire: bytes, events: list[SseReceived]) 
         ("retry: \u0665\n".encode(), None),
         (b"retry: 5\nretry: x\n", 5),
         (b"retry: " + b"9" * 5000 + b"\n", None),
-    ],
-)
-def test_retry_counts_only_if_all_of_it_is_ascii_digits(wire: bytes, retry: int | None) -> None:
-    """HTML, "Interpreting an event stream", field `retry`."""
-    for size in (10**6, 3, 1):
-        reader = SseReader(10_000)
-        for chunk in by_size(wire, size):
-            assert not reader.feed(chunk)
-        assert reader.retry == retry
+    ]
+    for wire, retry in cases:
+        with subtests.test(wire=wire):
+            for size in (10**6, 3, 1):
+                reader = SseReader(10_000)
+                for chunk in by_size(wire, size):
+                    assert not reader.feed(chunk)
+                assert reader.retry == retry
 
 
 def test_the_id_to_resume_after_is_that_of_the_last_blank_line() -> None:
@@ -205,9 +205,9 @@ def test_an_event_that_is_too_large_costs_only_itself() -> None:
     assert read([wire], 5000) == [message(data, "5"), message(b"b", "5")]
 
 
-@pytest.mark.parametrize(
-    ("wire", "event"),
-    [
+def test_events_are_written_as_the_standard_reads_them() -> None:
+    """2026-07-28, basic/transports/streamable-http, "Receiving Messages"; 2025-11-25 for ids and retry."""
+    cases: list[tuple[bytes, bytes]] = [
         (b"data: {}\n\n", encode_sse_event(b"{}")),
         (b"data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n", encode_sse_event(b"a\nb\r\nc\rd\n")),
         (b"event: endpoint\ndata: /m\n\n", encode_sse_event(b"/m", event="endpoint")),
@@ -216,11 +216,9 @@ def test_an_event_that_is_too_large_costs_only_itself() -> None:
         (b"id: \ndata: a\n\n", encode_sse_event(b"a", id="")),
         (b":\n\n", encode_sse_comment()),
         (b": still here\n\n", encode_sse_comment("still here")),
-    ],
-)
-def test_events_are_written_as_the_standard_reads_them(wire: bytes, event: bytes) -> None:
-    """2026-07-28, basic/transports/streamable-http, "Receiving Messages"; 2025-11-25 for ids and retry."""
-    assert event == wire
+    ]
+    for wire, event in cases:
+        assert event == wire
 
 
 @pytest.mark.parametrize(
@@ -281,16 +279,17 @@ def test_an_id_that_no_header_field_could_hold_is_none(size: int) -> None:
     assert reader.last_event_id == ("x" * size if size <= 4096 else "")
 
 
-@pytest.mark.parametrize("id", ["7 ", "7\t", " 7", "a\x1bb", "\x7f", "a\tb\x01", " ", "\x0b"])
-def test_an_id_that_a_header_field_cannot_hold_as_it_is_resumes_nothing(id: str) -> None:
+def test_an_id_that_a_header_field_cannot_hold_as_it_is_resumes_nothing(subtests: pytest.Subtests) -> None:
     """RFC 9110, section 5.5: blanks at the ends are lost on the way, and control characters are refused."""
-    reader = SseReader(1_000)
-    (event,) = reader.feed(b"id: %b\ndata: 1\n\n" % id.encode())
-    assert isinstance(event, SseEvent)
-    assert event.last_event_id == id
-    assert reader.last_event_id == ""
-    reader.feed("id: a b\t\xe9\n\n".encode())
-    assert reader.last_event_id == "a b\t\xe9"
+    for id in ("7 ", "7\t", " 7", "a\x1bb", "\x7f", "a\tb\x01", " ", "\x0b"):
+        with subtests.test(id=id):
+            reader = SseReader(1_000)
+            (event,) = reader.feed(b"id: %b\ndata: 1\n\n" % id.encode())
+            assert isinstance(event, SseEvent)
+            assert event.last_event_id == id
+            assert reader.last_event_id == ""
+            reader.feed("id: a b\t\xe9\n\n".encode())
+            assert reader.last_event_id == "a b\t\xe9"
 
 
 def test_it_is_known_what_is_kept_of_an_unfinished_event() -> None:

@@ -16,9 +16,9 @@ def match(template: str, uri: str) -> Any:
     return UriMatcher(UriTemplate(template)).match(uri)
 
 
-@pytest.mark.parametrize(
-    ("template", "uri", "found"),
-    [
+def test_matching() -> None:
+    """2026-07-28, server/resources, "Resource Templates"; RFC 6570, section 1.4, read backwards."""
+    cases: list[tuple[str, str, object]] = [
         # Simple expansion: one path segment, or a part of it.
         ("orders://{id}", "orders://7", {"id": "7"}),
         ("orders://{id}", "ORDERS://7", {"id": "7"}),
@@ -110,16 +110,14 @@ def match(template: str, uri: str) -> Any:
         ("x:a{#f}", "x:a#/b?c", {"f": "/b?c"}),
         ("x:a{?q}{#f}", "x:a?q=1#2", {"q": "1", "f": "2"}),
         ("x:a{?q}{#f}", "x:a#2", {"f": "2"}),
-    ],
-)
-def test_matching(template: str, uri: str, found: object) -> None:
-    """2026-07-28, server/resources, "Resource Templates"; RFC 6570, section 1.4, read backwards."""
-    assert match(template, uri) == found
+    ]
+    for template, uri, found in cases:
+        assert match(template, uri) == found
 
 
-@pytest.mark.parametrize(
-    ("template", "reason"),
-    [
+def test_what_could_be_read_in_two_ways_is_refused(subtests: pytest.Subtests) -> None:
+    """At registration, not when the wrong variable arrives; they can still be expanded."""
+    cases: list[tuple[str, str]] = [
         ("x:{a}{b}", "where a ends and b begins"),
         ("x:{a}-{b}", "where a ends and b begins"),
         ("x:{name}.{ext}", "where name ends and ext begins"),
@@ -143,14 +141,13 @@ def test_matching(template: str, uri: str, found: object) -> None:
         ("x:a{#b}c", "after the end"),
         ("x:a?b={+b}{&c}", "may contain the &"),
         ("x:" + "{a}/" * MAX_PARTS, f"at most {MAX_PARTS}"),
-    ],
-)
-def test_what_could_be_read_in_two_ways_is_refused(template: str, reason: str) -> None:
-    """At registration, not when the wrong variable arrives; they can still be expanded."""
-    parsed = UriTemplate(template)
-    with pytest.raises(ValueError, match=reason):
-        UriMatcher(parsed)
-    assert parsed.expand()
+    ]
+    for template, reason in cases:
+        with subtests.test(template=template):
+            parsed = UriTemplate(template)
+            with pytest.raises(ValueError, match=reason):
+                UriMatcher(parsed)
+            assert parsed.expand()
 
 
 def test_it_is_known_what_may_be_missing_and_what_is_a_list() -> None:

@@ -62,9 +62,10 @@ def test_every_attempt_has_secrets_of_its_own() -> None:
     assert "scope" not in query_of(urls.pop())
 
 
-@pytest.mark.parametrize(
-    ("advertised", "change", "problem"),
-    [
+@shows("Authorization Response Validation", "Mix-Up Attacks")
+def test_which_answers_are_believed(subtests: pytest.Subtests) -> None:
+    """RFC 9207, section 2.4, by plain comparison of strings."""
+    cases: list[tuple[bool, dict[str, Any], str | None]] = [
         (True, {}, None),
         (False, {}, None),
         (False, {"iss": None}, None),
@@ -79,21 +80,21 @@ def test_every_attempt_has_secrets_of_its_own() -> None:
         (True, {"code": None}, "no code"),
         (True, {"code": ""}, "no code"),
         (True, {"error": "access_denied", "code": None}, "access_denied"),
-    ],
-)
-@shows("Authorization Response Validation", "Mix-Up Attacks")
-def test_which_answers_are_believed(advertised: bool, change: dict[str, Any], problem: str | None) -> None:
-    """RFC 9207, section 2.4, by plain comparison of strings."""
-    server = attrs.evolve(SERVER, authorization_response_iss_parameter_supported=advertised)
-    attempt = begin_login(attrs.evolve(FOUND, server=server), "me", CALLBACK, None)
-    fields = {"code": "c0de", "state": query_of(attempt.url)["state"], "iss": ISSUER, **change}
-    answer = f"{CALLBACK}?{urlencode({name: value for name, value in fields.items() if value is not None})}"
-    if problem is None:
-        assert attempt.take(answer) == "c0de"
-        return
-    with pytest.raises(AuthorizationFailed, match=problem) as failed:
-        attempt.take(answer)
-    assert "c0de" not in str(failed.value)
+    ]
+    for advertised, change, problem in cases:
+        with subtests.test(advertised=advertised, change=change):
+            server = attrs.evolve(SERVER, authorization_response_iss_parameter_supported=advertised)
+            attempt = begin_login(attrs.evolve(FOUND, server=server), "me", CALLBACK, None)
+            fields = {"code": "c0de", "state": query_of(attempt.url)["state"], "iss": ISSUER, **change}
+            answer = (
+                f"{CALLBACK}?{urlencode({name: value for name, value in fields.items() if value is not None})}"
+            )
+            if problem is None:
+                assert attempt.take(answer) == "c0de"
+                continue
+            with pytest.raises(AuthorizationFailed, match=problem) as failed:
+                attempt.take(answer)
+            assert "c0de" not in str(failed.value)
 
 
 @shows("Authorization Response Validation")
@@ -127,9 +128,9 @@ def test_what_comes_twice_is_refused(extra: str) -> None:
         attempt.take(f"{CALLBACK}?{urlencode({'code': 'c', 'state': state, 'iss': ISSUER})}{extra}")
 
 
-@pytest.mark.parametrize(
-    ("challenged", "supported", "before", "offline", "scopes"),
-    [
+@shows("Scope Selection Strategy")
+def test_which_scopes_are_asked_for(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, Any, Any, Any, Any]] = [
         ({"a"}, ("b",), (), None, {"a"}),
         (None, ("b", "c"), (), None, {"b", "c"}),
         (None, None, (), None, None),
@@ -138,12 +139,9 @@ def test_what_comes_twice_is_refused(extra: str) -> None:
         ({"a"}, None, (), ("offline_access",), {"a", "offline_access"}),
         (None, None, (), ("offline_access",), {"offline_access"}),
         (None, None, (), ("other",), None),
-    ],
-)
-@shows("Scope Selection Strategy")
-def test_which_scopes_are_asked_for(
-    challenged: Any, supported: Any, before: Any, offline: Any, scopes: Any
-) -> None:
-    server = attrs.evolve(SERVER, scopes_supported=offline)
-    found = attrs.evolve(FOUND, server=server, scopes_supported=supported)
-    assert scopes_to_request(challenged, found, before=before) == scopes
+    ]
+    for challenged, supported, before, offline, scopes in cases:
+        with subtests.test(challenged=challenged, supported=supported, before=before, offline=offline):
+            server = attrs.evolve(SERVER, scopes_supported=offline)
+            found = attrs.evolve(FOUND, server=server, scopes_supported=supported)
+            assert scopes_to_request(challenged, found, before=before) == scopes

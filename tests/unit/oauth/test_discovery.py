@@ -104,9 +104,9 @@ def test_an_issuer_with_a_path_has_its_documents_at_three_places_and_never_at_th
     assert server_metadata_urls(issuer) == urls
 
 
-@pytest.mark.parametrize(
-    ("resource", "fits"),
-    [
+@shows("Canonical Server URI")
+def test_which_resources_are_those_of_a_server() -> None:
+    cases: list[tuple[str, bool]] = [
         (SERVER, True),
         ("https://mcp.example.com", True),
         ("https://mcp.example.com/", True),
@@ -125,16 +125,15 @@ def test_an_issuer_with_a_path_has_its_documents_at_three_places_and_never_at_th
         (f"{SERVER}#part", False),
         ("mcp.example.com", False),
         ("", False),
-    ],
-)
-@shows("Canonical Server URI")
-def test_which_resources_are_those_of_a_server(resource: str, fits: bool) -> None:
-    assert is_resource_of(resource, f"{SERVER}?session=1") is fits
+    ]
+    for resource, fits in cases:
+        assert is_resource_of(resource, f"{SERVER}?session=1") is fits
 
 
-@pytest.mark.parametrize(
-    ("written", "canonical"),
-    [
+@shows("Canonical Server URI", "Resource Parameter Implementation")
+def test_equal_resources_are_equal_texts() -> None:
+    """And what is no URL is itself: other audiences are names."""
+    cases: list[tuple[str, str]] = [
         ("https://mcp.test/mcp", "https://mcp.test/mcp"),
         ("HTTPS://MCP.Test/mcp", "https://mcp.test/mcp"),
         ("https://mcp.test:443/Mcp", "https://mcp.test/Mcp"),
@@ -147,12 +146,9 @@ def test_which_resources_are_those_of_a_server(resource: str, fits: bool) -> Non
         ("urn:other", "urn:other"),
         ("not a URL", "not a URL"),
         ("https://[", "https://["),
-    ],
-)
-@shows("Canonical Server URI", "Resource Parameter Implementation")
-def test_equal_resources_are_equal_texts(written: str, canonical: str) -> None:
-    """And what is no URL is itself: other audiences are names."""
-    assert canonical_resource(written) == canonical
+    ]
+    for written, canonical in cases:
+        assert canonical_resource(written) == canonical
 
 
 @shows("Resource Parameter Implementation", "Token Audience Binding and Validation")
@@ -161,9 +157,9 @@ def test_what_a_server_calls_itself_is_sent_byte_for_byte() -> None:
     assert found.resource == "https://mcp.example.com"
 
 
-@pytest.mark.parametrize(
-    ("answers", "problem"),
-    [
+@shows("Authorization Server Metadata Discovery")
+def test_documents_that_must_not_be_used_are_not(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Answers, str]] = [
         ({AT_PATH: 500}, "HTTP status 500"),
         ({AT_PATH: RESOURCE, AT_ISSUER: 503}, "HTTP status 503"),
         ({AT_PATH: {**RESOURCE, "resource": "https://evil.com"}}, "somebody else"),
@@ -183,12 +179,10 @@ def test_what_a_server_calls_itself_is_sent_byte_for_byte() -> None:
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "token_endpoint": 5}}, "not a string"),
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "token_endpoint": "javascript:x"}}, "cannot be used"),
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "token_endpoint": "https://u:p@x/"}}, "password"),
-    ],
-)
-@shows("Authorization Server Metadata Discovery")
-def test_documents_that_must_not_be_used_are_not(answers: Answers, problem: str) -> None:
-    with pytest.raises(AuthorizationFailed, match=problem):
-        walk(answers)
+    ]
+    for answers, problem in cases:
+        with subtests.test(answers=answers), pytest.raises(AuthorizationFailed, match=problem):
+            walk(answers)
 
 
 @shows("Authorization Server Location")
@@ -239,9 +233,8 @@ def test_a_server_of_2025_03_26_without_metadata_has_its_endpoints_at_the_root()
     )
 
 
-@pytest.mark.parametrize(
-    ("address", "is_public"),
-    [
+def test_which_addresses_are_on_the_internet() -> None:
+    cases: list[tuple[str, bool]] = [
         ("93.184.216.34", True),
         ("2606:2800:220:1:248:1893:25c8:1946", True),
         ("8.8.8.8", True),
@@ -278,10 +271,9 @@ def test_a_server_of_2025_03_26_without_metadata_has_its_endpoints_at_the_root()
         ("localhost", False),
         ("", False),
         ("017700000001", False),
-    ],
-)
-def test_which_addresses_are_on_the_internet(address: str, is_public: bool) -> None:
-    assert is_public_address(address) is is_public
+    ]
+    for address, is_public in cases:
+        assert is_public_address(address) is is_public
 
 
 @shows("Canonical Server URI")

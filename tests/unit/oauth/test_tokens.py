@@ -45,9 +45,8 @@ ASKED: Final = Asked(
 )
 
 
-@pytest.mark.parametrize(
-    ("offered", "secret", "key", "wanted", "method"),
-    [
+def test_how_a_client_authenticates(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, bool, bool, Any, str | None]] = [
         (None, True, False, None, "client_secret_basic"),
         (None, False, False, None, "none"),
         (None, True, True, None, "private_key_jwt"),
@@ -61,16 +60,14 @@ ASKED: Final = Asked(
         (["tls_client_auth"], True, False, None, None),
         (["none"], False, True, None, None),
         (["none"], False, False, "client_secret_basic", None),
-    ],
-)
-def test_how_a_client_authenticates(
-    offered: Any, secret: bool, key: bool, wanted: Any, method: str | None
-) -> None:
-    if method is None:
-        with pytest.raises(AuthorizationFailed):
-            choose_method(offered, has_secret=secret, has_key=key, wanted=wanted)
-    else:
-        assert choose_method(offered, has_secret=secret, has_key=key, wanted=wanted) == method
+    ]
+    for offered, secret, key, wanted, method in cases:
+        with subtests.test(offered=offered, secret=secret, key=key):
+            if method is None:
+                with pytest.raises(AuthorizationFailed):
+                    choose_method(offered, has_secret=secret, has_key=key, wanted=wanted)
+            else:
+                assert choose_method(offered, has_secret=secret, has_key=key, wanted=wanted) == method
 
 
 def test_credentials_are_encoded_before_they_are_joined() -> None:
@@ -334,19 +331,18 @@ def test_proofs_that_prove_nothing_are_refused() -> None:
             read_proof(bad)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_what_is_stored_and_no_token_is_refused(subtests: pytest.Subtests) -> None:
+    """It is asked for anew; whatever else it did would keep the client from its server until somebody finds the file."""
+    cases: list[dict[str, Any]] = [
         {"expires_at": 10**400}, {"expires_at": "soon"}, {"expires_at": True}, {"expires_at": float("nan")}, {"expires_at": 1e300},
         {"client_id": 5}, {"refresh_token": ["r"]}, {"access_token": "a b"}, {"access_token": 5}, {"issuer": None}, {"granted": 5},
-    ],
-)  # fmt: skip
-def test_what_is_stored_and_no_token_is_refused(change: dict[str, Any]) -> None:
-    """It is asked for anew; whatever else it did would keep the client from its server until somebody finds the file."""
-    stored = TokenSet(access_token="a", resource="https://mcp", issuer=ISSUER, expires_at=5.0).to_json()
-    assert TokenSet.from_json(stored).expires_at == 5.0
-    with pytest.raises((KeyError, TypeError, ValueError)):
-        TokenSet.from_json({**stored, **change})
+    ]  # fmt: skip
+    for change in cases:
+        with subtests.test(change=change):
+            stored = TokenSet(access_token="a", resource="https://mcp", issuer=ISSUER, expires_at=5.0).to_json()
+            assert TokenSet.from_json(stored).expires_at == 5.0
+            with pytest.raises((KeyError, TypeError, ValueError)):
+                TokenSet.from_json({**stored, **change})
 
 
 @pytest.mark.parametrize(

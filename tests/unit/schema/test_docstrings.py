@@ -206,11 +206,12 @@ CASES: dict[str, tuple[str | None, str, dict[str, str], str | None]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_untidy_docstrings_are_read_as_meant(case: tuple[str | None, str, dict[str, str], str | None]) -> None:
+def test_untidy_docstrings_are_read_as_meant(subtests: pytest.Subtests) -> None:
     """People do not run a linter over the docstrings of their tools."""
-    text, summary, arguments, returns = case
-    assert parse_docstring(text) == Docstring(summary, arguments, returns)
+    for name, case in CASES.items():
+        with subtests.test(name):
+            text, summary, arguments, returns = case
+            assert parse_docstring(text) == Docstring(summary, arguments, returns)
 
 
 def test_a_type_before_the_text_is_left_out() -> None:

@@ -107,13 +107,14 @@ PLAIN: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("value", "plain"), PLAIN.values(), ids=PLAIN)
-def test_objects_are_written_by_what_they_are(value: object, plain: object) -> None:
+def test_objects_are_written_by_what_they_are(subtests: pytest.Subtests) -> None:
     """A tool without a return annotation may return anything with a form in JSON."""
-    written = to_json(value)
-    assert written == plain
-    assert type(written) is type(plain)
-    assert JsonType(Any).encode(value) == plain
+    for name, (value, plain) in PLAIN.items():
+        with subtests.test(name):
+            written = to_json(value)
+            assert written == plain
+            assert type(written) is type(plain)
+            assert JsonType(Any).encode(value) == plain
 
 
 def test_strings_lose_their_class() -> None:
@@ -156,12 +157,13 @@ UNWRITABLE = {
 }
 
 
-@pytest.mark.parametrize(("value", "path", "reason"), UNWRITABLE.values(), ids=UNWRITABLE)
-def test_what_json_lacks_is_an_error_with_its_path(value: object, path: str, reason: str) -> None:
+def test_what_json_lacks_is_an_error_with_its_path(subtests: pytest.Subtests) -> None:
     """`null` in place of NaN would be a wrong result that nobody notices."""
-    with pytest.raises(InvalidValue) as caught:
-        to_json(value)
-    assert caught.value.problems == ((path, reason),)
+    for name, (value, path, reason) in UNWRITABLE.items():
+        with subtests.test(name):
+            with pytest.raises(InvalidValue) as caught:
+                to_json(value)
+            assert caught.value.problems == ((path, reason),)
 
 
 def test_objects_that_contain_themselves_are_refused() -> None:
@@ -212,12 +214,13 @@ MISFITS: dict[str, tuple[Any, object, str]] = {
 }
 
 
-@pytest.mark.parametrize(("hint", "value", "path"), MISFITS.values(), ids=MISFITS)
-def test_objects_that_do_not_fit_their_hint_are_refused(hint: Any, value: object, path: str) -> None:
+def test_objects_that_do_not_fit_their_hint_are_refused(subtests: pytest.Subtests) -> None:
     """2026-07-28, tools, "Output Schema": what does not conform must not be sent."""
-    with pytest.raises(InvalidValue) as caught:
-        JsonType(hint, direction="output").encode(value)
-    assert caught.value.problems[0][0] == path
+    for name, (hint, value, path) in MISFITS.items():
+        with subtests.test(name):
+            with pytest.raises(InvalidValue) as caught:
+                JsonType(hint, direction="output").encode(value)
+            assert caught.value.problems[0][0] == path
 
 
 def test_attribute_that_was_never_set_is_missing() -> None:
@@ -248,12 +251,13 @@ UNIONS: dict[str, tuple[Any, object, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("hint", "value", "plain"), UNIONS.values(), ids=UNIONS)
-def test_unions_are_written_by_the_branch_that_fits(hint: Any, value: object, plain: object) -> None:
+def test_unions_are_written_by_the_branch_that_fits(subtests: pytest.Subtests) -> None:
     """Neither the first nor the widest branch wins by default."""
-    written = JsonType(hint, direction="output").encode(value)
-    assert written == plain
-    assert type(written) is type(plain)
+    for name, (hint, value, plain) in UNIONS.items():
+        with subtests.test(name):
+            written = JsonType(hint, direction="output").encode(value)
+            assert written == plain
+            assert type(written) is type(plain)
 
 
 def test_members_that_a_hint_does_not_declare_are_not_sent() -> None:

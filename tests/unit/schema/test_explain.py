@@ -88,9 +88,8 @@ def test_nothing_is_said_about_a_value_that_fits(
     assert not found or not validator.is_valid(value), found
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "path", "said"),
-    [
+def test_what_is_common_is_found() -> None:
+    cases: list[tuple[Any, object, tuple[str | int, ...], str]] = [
         (False, 1, (), "is not allowed here"),
         ({"type": "string"}, 1, (), "expected a string, got 1"),
         ({"type": ["string", "null"]}, True, (), "expected a string or null, got true"),
@@ -124,10 +123,9 @@ def test_nothing_is_said_about_a_value_that_fits(
             (),
             "fits none of the alternatives: expected null, got an object, or is not allowed here",
         ),
-    ],
-)
-def test_what_is_common_is_found(schema: Any, value: object, path: tuple[str | int, ...], said: str) -> None:
-    assert explain(schema, value, is_draft_07=False) == [(path, said)]
+    ]
+    for schema, value, path, said in cases:
+        assert explain(schema, value, is_draft_07=False) == [(path, said)]
 
 
 def test_draft_07_says_some_things_in_another_way() -> None:

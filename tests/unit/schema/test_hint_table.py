@@ -1087,19 +1087,18 @@ def paths(error: InvalidValue) -> list[str]:
     return [path for path, _ in error.problems]
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_schema_of_a_hint_is_as_written_here(row: Row) -> None:
+def test_schema_of_a_hint_is_as_written_here() -> None:
     """The table is the documentation. The order counts, because listings must not change between runs."""
-    assert json.dumps(json_schema(row.hint), indent=1) == json.dumps(row.schema, indent=1)
+    for row in ROWS.values():
+        assert json.dumps(json_schema(row.hint), indent=1) == json.dumps(row.schema, indent=1)
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_schema_of_a_hint_is_valid_2020_12(row: Row) -> None:
+def test_schema_of_a_hint_is_valid_2020_12(subtests: pytest.Subtests) -> None:
     """2026-07-28, basic, "JSON Schema Usage": schemas must be valid according to their dialect."""
-    directions: tuple[Literal["input", "output"], ...] = ("input", "output")
-    for direction in directions:
-        schema = json_schema(row.hint, direction=direction)
-        jsonschema_rs.meta.validate(schema)
+    for name, row in ROWS.items():
+        with subtests.test(name):
+            jsonschema_rs.meta.validate(json_schema(row.hint, direction="input"))
+            jsonschema_rs.meta.validate(json_schema(row.hint, direction="output"))
 
 
 def unread_by_some(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -1123,61 +1122,63 @@ def test_what_some_clients_do_not_read_is_noticed() -> None:
         assert unread_by_some({"$defs": {"a": {"anyOf": [wrong]}}}) == [wrong]
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_schema_of_a_hint_is_read_by_clients_that_know_one_type_at_a_time(row: Row) -> None:
+def test_schema_of_a_hint_is_read_by_clients_that_know_one_type_at_a_time() -> None:
     """The Inspector warns of what other clients drop: a nullable parameter is a union of two schemas."""
-    directions: tuple[Literal["input", "output"], ...] = ("input", "output")
-    for direction in directions:
-        assert unread_by_some(json_schema(row.hint, direction=direction)) == []
+    for row in ROWS.values():
+        assert unread_by_some(json_schema(row.hint, direction="input")) == []
+        assert unread_by_some(json_schema(row.hint, direction="output")) == []
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_values_of_a_hint_convert_both_ways(row: Row) -> None:
+def test_values_of_a_hint_convert_both_ways(subtests: pytest.Subtests) -> None:
     """What is read is what was written, of the same type, and the schema accepts it."""
-    json_type = JsonType(row.hint)
-    accepts = validator(json_type.schema).is_valid
-    for plain, python in row.valid:
-        decoded = json_type.decode(plain)
-        assert decoded == python
-        assert type(decoded) is type(python)
-        assert accepts(plain)
-        encoded = json_type.encode(python)
-        assert encoded == plain
-        assert type(encoded) is type(plain)
-    for plain, python in row.read:
-        decoded = json_type.decode(plain)
-        assert decoded == python
-        assert type(decoded) is type(python)
-        assert accepts(plain)
-        assert accepts(json_type.encode(python))
+    for name, row in ROWS.items():
+        with subtests.test(name):
+            json_type = JsonType(row.hint)
+            accepts = validator(json_type.schema).is_valid
+            for plain, python in row.valid:
+                decoded = json_type.decode(plain)
+                assert decoded == python
+                assert type(decoded) is type(python)
+                assert accepts(plain)
+                encoded = json_type.encode(python)
+                assert encoded == plain
+                assert type(encoded) is type(plain)
+            for plain, python in row.read:
+                decoded = json_type.decode(plain)
+                assert decoded == python
+                assert type(decoded) is type(python)
+                assert accepts(plain)
+                assert accepts(json_type.encode(python))
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_wrong_values_of_a_hint_are_refused_with_their_path(row: Row) -> None:
+def test_wrong_values_of_a_hint_are_refused_with_their_path(subtests: pytest.Subtests) -> None:
     """The converter refuses what the schema refuses, and names the place in wire terms."""
-    json_type = JsonType(row.hint)
-    accepts = validator(json_type.schema).is_valid
-    for plain, path in row.invalid:
-        with pytest.raises(InvalidValue) as caught:
-            json_type.decode(plain)
-        assert path in paths(caught.value)
-        assert not accepts(plain)
-    for plain, path in row.stricter:
-        with pytest.raises(InvalidValue) as caught:
-            json_type.decode(plain)
-        assert path in paths(caught.value)
-        assert accepts(plain)
+    for name, row in ROWS.items():
+        with subtests.test(name):
+            json_type = JsonType(row.hint)
+            accepts = validator(json_type.schema).is_valid
+            for plain, path in row.invalid:
+                with pytest.raises(InvalidValue) as caught:
+                    json_type.decode(plain)
+                assert path in paths(caught.value)
+                assert not accepts(plain)
+            for plain, path in row.stricter:
+                with pytest.raises(InvalidValue) as caught:
+                    json_type.decode(plain)
+                assert path in paths(caught.value)
+                assert accepts(plain)
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_output_of_a_hint_satisfies_the_output_schema(row: Row) -> None:
+def test_output_of_a_hint_satisfies_the_output_schema(subtests: pytest.Subtests) -> None:
     """2026-07-28, tools, "Output Schema": servers must provide results that conform to it."""
-    json_type = JsonType(row.hint, direction="output")
-    accepts = validator(json_type.schema).is_valid
-    for _, python in (*row.valid, *row.read):
-        encoded = json_type.encode(python)
-        assert accepts(encoded)
-        assert json_type.decode(encoded) == python
+    for name, row in ROWS.items():
+        with subtests.test(name):
+            json_type = JsonType(row.hint, direction="output")
+            accepts = validator(json_type.schema).is_valid
+            for _, python in (*row.valid, *row.read):
+                encoded = json_type.encode(python)
+                assert accepts(encoded)
+                assert json_type.decode(encoded) == python
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf], ids=str)

@@ -86,9 +86,9 @@ def test_long_values_are_cut() -> None:
     assert path == f'["{"k" * 60}…"]'
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
+def test_values_are_shown_as_json() -> None:
+    """The reader knows JSON, not Python."""
+    cases: list[tuple[object, str]] = [
         (None, "null"),
         (True, "true"),
         (False, "false"),
@@ -98,11 +98,9 @@ def test_long_values_are_cut() -> None:
         ([1], "an array"),
         ({"a": 1}, "an object"),
         ((1,), "a Python object of type tuple"),
-    ],
-)
-def test_values_are_shown_as_json(value: object, said: str) -> None:
-    """The reader knows JSON, not Python."""
-    assert problems(Literal["x"], value) == (("", f'expected "x", got {said}'),)
+    ]
+    for value, said in cases:
+        assert problems(Literal["x"], value) == (("", f'expected "x", got {said}'),)
 
 
 def test_odd_member_names_are_quoted_in_paths() -> None:

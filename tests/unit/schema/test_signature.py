@@ -553,11 +553,11 @@ BAD: dict[str, tuple[Callable[..., object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("function", "message"), BAD.values(), ids=BAD)
-def test_impossible_functions_are_refused_by_name(function: Callable[..., object], message: str) -> None:
+def test_impossible_functions_are_refused_by_name(subtests: pytest.Subtests) -> None:
     """The author of the server must find the line without a debugger."""
-    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
-        inspect_callable(function)
+    for name, (function, message) in BAD.items():
+        with subtests.test(name), pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+            inspect_callable(function)
 
 
 def test_spec_shows_itself_without_its_machinery() -> None:
@@ -565,9 +565,9 @@ def test_spec_shows_itself_without_its_machinery() -> None:
     assert "function" not in repr(inspect_callable(no_annotation)).replace("functions", "")
 
 
-@pytest.mark.parametrize(
-    ("hint", "found", "value"),
-    [
+def test_variables_of_a_uri_are_read_by_the_hint(subtests: pytest.Subtests) -> None:
+    """A number or a boolean comes before text: a URI has no quotes."""
+    cases: list[tuple[Any, str | list[str], object]] = [
         (str, "5", "5"),
         (int, "5", 5),
         (str | int, "5", 5),
@@ -582,15 +582,14 @@ def test_spec_shows_itself_without_its_machinery() -> None:
         (tuple[str, int], ["1", "2"], ("1", 2)),
         (Any, "5", "5"),
         (Any, ["5"], ["5"]),
-    ],
-)
-def test_variables_of_a_uri_are_read_by_the_hint(hint: Any, found: str | list[str], value: object) -> None:
-    """A number or a boolean comes before text: a URI has no quotes."""
+    ]
+    for hint, found, value in cases:
+        with subtests.test(hint=hint, found=found):
 
-    def read(x: object) -> None: ...
+            def read(x: object) -> None: ...
 
-    read.__annotations__["x"] = hint
-    assert inspect_callable(read).decode_variables({"x": found}) == {"x": value}
+            read.__annotations__["x"] = hint
+            assert inspect_callable(read).decode_variables({"x": found}) == {"x": value}
 
 
 def test_variables_that_do_not_fit_are_refused() -> None:

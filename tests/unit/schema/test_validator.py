@@ -23,9 +23,9 @@ from shared.schema_validator import COSTLY, Make, doubling, growing, is_valid
 from shared.schema_validator import make as make
 
 
-@pytest.mark.parametrize(
-    ("schema", "good", "bad"),
-    [
+def test_values_are_checked(make: Make, subtests: pytest.Subtests) -> None:
+    """2025-11-25, basic, "JSON Schema Usage": 2020-12, unless `$schema` says otherwise."""
+    cases: list[tuple[Any, object, object]] = [
         ({"type": "object", "required": ["a"]}, {"a": 1}, {}),
         ({"properties": {"a": {"type": "integer"}}}, {"a": 1.0}, {"a": "1"}),
         ({"prefixItems": [{"type": "string"}], "items": False}, ["a"], ["a", 1]),
@@ -49,15 +49,14 @@ from shared.schema_validator import make as make
         ({"maximum": 2**70}, 2**70, 2**70 + 2**60),
         (True, {"anything": []}, None),
         (False, None, {}),
-    ],
-)
-def test_values_are_checked(schema: Any, good: object, bad: object, make: Make) -> None:
-    """2025-11-25, basic, "JSON Schema Usage": 2020-12, unless `$schema` says otherwise."""
-    validator = make(schema)
-    if schema is not False:
-        assert is_valid(validator, good)
-    if schema is not True:
-        assert not is_valid(validator, bad)
+    ]
+    for schema, good, bad in cases:
+        with subtests.test(schema=schema):
+            validator = make(schema)
+            if schema is not False:
+                assert is_valid(validator, good)
+            if schema is not True:
+                assert not is_valid(validator, bad)
 
 
 def test_it_is_said_where_a_value_is_wrong_and_why(make: Make) -> None:
@@ -78,9 +77,9 @@ def test_what_is_said_is_bounded(make: Make) -> None:
     assert len(str(caught.value)) < 3_000
 
 
-@pytest.mark.parametrize(
-    "reference",
-    [
+def test_nothing_is_fetched(make: Make, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    """2026-07-28, basic, "JSON Schema Usage": references are not followed out of the schema."""
+    references: list[object] = [
         "https://x.test/schema.json",
         "file:///etc/passwd",
         "other.json",
@@ -91,20 +90,19 @@ def test_what_is_said_is_bounded(make: Make) -> None:
         "#/prefixItems/7",
         "#none",
         5,
-    ],
-)
-@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
-def test_nothing_is_fetched(keyword: str, reference: object, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2026-07-28, basic, "JSON Schema Usage": references are not followed out of the schema."""
+    ]
 
     def forbidden(*_: object, **__: object) -> object:
         raise AssertionError("something was fetched")
 
     importlib.import_module("referencing.jsonschema")
-    monkeypatch.setattr(socket, "socket", forbidden)
-    monkeypatch.setattr(builtins, "open", forbidden)
-    with pytest.raises(UnusableSchema):
-        make({"properties": {"a": {keyword: reference}}, "prefixItems": [True]})
+    for keyword in ("$ref", "$dynamicRef"):
+        for reference in references:
+            with subtests.test(keyword=keyword, reference=reference), monkeypatch.context() as patched:
+                patched.setattr(socket, "socket", forbidden)
+                patched.setattr(builtins, "open", forbidden)
+                with pytest.raises(UnusableSchema):
+                    make({"properties": {"a": {keyword: reference}}, "prefixItems": [True]})
 
 
 NO_SCHEMAS: list[Any] = [
@@ -142,16 +140,16 @@ NO_SCHEMAS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("schema", NO_SCHEMAS)
-def test_what_is_no_schema_is_refused(schema: Any, make: Make) -> None:
+def test_what_is_no_schema_is_refused(make: Make, subtests: pytest.Subtests) -> None:
     """2026-07-28, basic, "JSON Schema Usage": a dialect that is not known is said to be so."""
-    with pytest.raises(UnusableSchema):
-        make(schema)
+    for schema in NO_SCHEMAS:
+        with subtests.test(schema=schema), pytest.raises(UnusableSchema):
+            make(schema)
 
 
-@pytest.mark.parametrize(
-    ("schema", "growth"),
-    [
+def test_growth_is_foreseen() -> None:
+    """What is looked at once for each part of a value does not grow."""
+    cases: list[tuple[Any, int]] = [
         ({}, 1),
         (True, 1),
         ({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}, 1),
@@ -167,11 +165,9 @@ def test_what_is_no_schema_is_refused(schema: Any, make: Make) -> None:
         ({"items": {"$ref": "#"}, "contains": {"$ref": "#"}}, 2),
         ({"oneOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"b": {"$ref": "#"}}}]}, 1),
         ({"oneOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]}, 2),
-    ],
-)
-def test_growth_is_foreseen(schema: Any, growth: int) -> None:
-    """What is looked at once for each part of a value does not grow."""
-    assert measure(schema).growth == growth
+    ]
+    for schema, growth in cases:
+        assert measure(schema).growth == growth
 
 
 def test_what_refers_to_the_same_again_and_again_is_counted_as_often() -> None:
@@ -220,9 +216,9 @@ def test_numbers_of_many_digits_are_not_divided_without_end(name: str) -> None:
         SchemaValidator(schema, max_bytes=1_000).check(value)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "least", "most"),
-    [
+def test_the_size_of_a_regular_expression_is_foreseen() -> None:
+    """Compiled, what is counted is written out."""
+    cases: list[tuple[str, int, int]] = [
         ("", 10, 10),
         ("abc", 16, 16),
         ("a{1,100}", 200, 300),
@@ -236,11 +232,9 @@ def test_numbers_of_many_digits_are_not_divided_without_end(name: str) -> None:
         ("a{99999999999999999999}", 10**20, 10**21),
         ("(" * 1_000, 10, 5_000),
         (")" * 1_000, 10, 5_000),
-    ],
-)
-def test_the_size_of_a_regular_expression_is_foreseen(pattern: str, least: int, most: int) -> None:
-    """Compiled, what is counted is written out."""
-    assert least <= size_of_pattern(pattern) <= most
+    ]
+    for pattern, least, most in cases:
+        assert least <= size_of_pattern(pattern) <= most
 
 
 def test_where_it_is_not_found_what_is_wrong_that_is_said(make: Make) -> None:

@@ -95,9 +95,8 @@ async def test_nor_does_one_that_is_reached_by_a_websocket() -> None:
     assert PRIVATE not in internet.connected
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
+async def test_no_form_of_a_private_address_is_connected_to(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "169.254.169.254",
         "64:ff9b::a9fe:a9fe",
         "64:ff9b::10.0.0.1",
@@ -111,27 +110,29 @@ async def test_nor_does_one_that_is_reached_by_a_websocket() -> None:
         "0.0.0.0",
         "224.0.0.1",
         f"{LOGIN} 10.1.2.3",
-    ],
-)
-async def test_no_form_of_a_private_address_is_connected_to(address: str) -> None:
-    internet = Internet({"mcp.example": MCP, "login.example": address})
-    async with internet.running({MCP: partial(protected), LOGIN: partial(protected)}):
-        assert "private" in str(await log_in(internet))
-    assert set(internet.connected) == {MCP}
+    ]
+    for address in cases:
+        with subtests.test(address=address):
+            internet = Internet({"mcp.example": MCP, "login.example": address})
+            async with internet.running({MCP: partial(protected), LOGIN: partial(protected)}):
+                assert "private" in str(await log_in(internet))
+            assert set(internet.connected) == {MCP}
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("where", ["https://login.example/x", "https://10.1.2.3/x", "https://169.254.169.254/x"])
-async def test_no_redirect_leads_elsewhere(status: int, where: str) -> None:
-    internet = Internet({"mcp.example": MCP, "login.example": PRIVATE})
-    elsewhere: Answer = (status, {"Location": where}, {})
-    for path in (METADATA, "/mcp"):
-        site = partial(protected, more={path: elsewhere})
-        async with internet.running({MCP: site, PRIVATE: partial(protected)}):
-            with pytest.raises(Exception, match="redirect"), trio.fail_after(20):
-                async with open_client(HttpServerParameters(URL, http=internet.settings), auth=OAuth()):
-                    pass
-    assert set(internet.connected) == {MCP}
+async def test_no_redirect_leads_elsewhere(subtests: pytest.Subtests) -> None:
+    for where in ("https://login.example/x", "https://10.1.2.3/x", "https://169.254.169.254/x"):
+        for status in (301, 302, 303, 307, 308):
+            with subtests.test(where=where, status=status):
+                internet = Internet({"mcp.example": MCP, "login.example": PRIVATE})
+                elsewhere: Answer = (status, {"Location": where}, {})
+                parameters = HttpServerParameters(URL, http=internet.settings)
+                for path in (METADATA, "/mcp"):
+                    site = partial(protected, more={path: elsewhere})
+                    async with internet.running({MCP: site, PRIVATE: partial(protected)}):
+                        with pytest.raises(Exception, match="redirect"), trio.fail_after(20):
+                            async with open_client(parameters, auth=OAuth()):
+                                pass
+                assert set(internet.connected) == {MCP}
 
 
 async def test_the_users_word_is_enough_for_a_private_network() -> None:

@@ -148,33 +148,35 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("data", "code"), list(BROKEN.values()), ids=list(BROKEN))
-async def test_a_server_that_breaks_the_rules_is_closed_with_the_code(data: bytes, code: int) -> None:
+async def test_a_server_that_breaks_the_rules_is_closed_with_the_code(subtests: pytest.Subtests) -> None:
+    due: list[bytes] = []
     seen: list[int] = []
 
     async def script(socket: RawSocket) -> None:
         await accept(socket)
         await discover(socket)
         await socket.receive()
-        await socket.send(data)
+        await socket.send(due.pop())
         while (found := await socket.receive()).opcode != CLOSE:
             pass
         seen.append(found.code)
 
     limits = Limits(goodbye_timeout=0.5, max_message_bytes=10_000)
-    with trio.fail_after(ENOUGH):
-        async with scripted(script) as url, open_client(url, limits=limits) as client:
-            lost = await wait_lost(lambda: client.request("x/y"))
-            assert str(code) in lost.reason
-    assert seen == [code]
+    async with scripted(script) as url:
+        for name, (data, code) in BROKEN.items():
+            due[:], seen[:] = [data], []
+            with subtests.test(name), trio.fail_after(ENOUGH):
+                async with open_client(url, limits=limits) as client:
+                    lost = await wait_lost(partial(client.request, "x/y"))
+                    assert str(code) in lost.reason
+                assert seen == [code]
 
 
 NOT_ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    ("answer", "error", "shown"),
-    [
+async def test_a_refused_handshake_says_why(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[bytes, type[McpError], str]] = [
         (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\n\r\nnope", HttpStatusError, "401.*nope"),
         (b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", HttpStatusError, "503"),
         (
@@ -199,23 +201,23 @@ NOT_ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConne
             RemoteProtocolError,
             r"65536 bytes \(max_h",
         ),
-    ],
-)
-async def test_a_refused_handshake_says_why(answer: bytes, error: type[McpError], shown: str) -> None:
+    ]
+
     async def script(socket: RawSocket) -> None:
         await socket._receive_more()
         await socket.stream.send_all(answer)
         await socket.stream.aclose()
 
-    with trio.fail_after(ENOUGH):
-        async with scripted(script) as url:
-            with pytest.raises(error, match=shown) as refused:
-                async with open_client(url, limits=LIMITS):
-                    raise AssertionError
-    if b"Retry-After" in answer:
-        assert isinstance(refused.value, HttpStatusError)
-        assert refused.value.retry_after == 7
-    assert "secret" not in str(refused.value)
+    async with scripted(script) as url:
+        for answer, error, shown in cases:
+            with subtests.test(answer=answer), trio.fail_after(ENOUGH):
+                with pytest.raises(error, match=shown) as refused:
+                    async with open_client(url, limits=LIMITS):
+                        raise AssertionError
+                if b"Retry-After" in answer:
+                    assert isinstance(refused.value, HttpStatusError)
+                    assert refused.value.retry_after == 7
+                assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -762,13 +762,28 @@ shared_task_store_case("versions", ["x"])
 shared_task_store_case("claim", ["tool"])
 
 
-@pytest.mark.parametrize("tried", CASES, ids=lambda tried: tried.function)
-async def test_it_checkpoints(tried: Case) -> None:
-    """An `await` that never gives way starves everybody else, and cannot be cancelled."""
+async def checkpoints(tried: Case) -> None:
     with trio.fail_after(10):
         async with tried.setting() as act:
             with trio.testing.assert_checkpoints():
                 await act()
+
+
+async def test_it_checkpoints(subtests: pytest.Subtests) -> None:
+    """An `await` that never gives way starves everybody else, and cannot be cancelled."""
+    for tried in CASES:
+        if tried not in OF_PROCESSES:
+            with subtests.test(tried.function):
+                await checkpoints(tried)
+
+
+OF_PROCESSES = [tried for tried in CASES if tried.function.startswith("RedisTaskStore.")]
+
+
+@pytest.mark.parametrize("tried", OF_PROCESSES, ids=lambda tried: tried.function)
+async def test_it_checkpoints_with_a_process(tried: Case) -> None:
+    """The same."""
+    await checkpoints(tried)
 
 
 def public_async_functions() -> set[str]:

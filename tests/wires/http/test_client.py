@@ -112,13 +112,11 @@ async def test_a_request_arrives_as_it_was_asked() -> None:
     assert "content-length" not in second.headers
 
 
-@pytest.mark.parametrize("size", [0, 1, 65_000, 70_000, 5 * MIB])
-async def test_bodies_of_any_size_go_both_ways(size: int) -> None:
+async def test_bodies_of_any_size_go_both_ways() -> None:
     """Also those that fill every buffer between the two."""
-    body = bytes(size)
     async with serve_http_script(echo) as server, open_http_client() as client:
-        for _ in range(2):
-            assert await fetch(client, post(server.target, body), 10 * MIB) == (200, body)
+        for size in (0, 0, 1, 1, 65_000, 65_000, 70_000, 70_000, 5 * MIB, 5 * MIB, 0):
+            assert await fetch(client, post(server.target, bytes(size)), 10 * MIB) == (200, bytes(size)), size
         assert server.connections == 1
 
 
@@ -152,9 +150,9 @@ async def test_interim_responses_are_passed_over() -> None:
         assert await fetch(client, post(server.target)) == (200, b"a")
 
 
-@pytest.mark.parametrize(
-    ("wire", "status", "body"),
-    [
+async def test_every_way_to_frame_a_response_is_read(subtests: pytest.Subtests) -> None:
+    """RFC 9112, section 6.3."""
+    cases: list[tuple[bytes, int, bytes]] = [
         (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b""),
         (b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", 202, b""),
         (b"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\na", 200, b"a"),
@@ -166,20 +164,19 @@ async def test_interim_responses_are_passed_over() -> None:
             b"abc",
         ),
         (b"HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n", 999, b""),
-    ],
-)
-async def test_every_way_to_frame_a_response_is_read(wire: bytes, status: int, body: bytes) -> None:
-    """RFC 9112, section 6.3."""
-    async with serve_http_script(scripted(wire)) as server, open_http_client() as client:
-        assert await fetch(client, post(server.target)) == (status, body)
+    ]
+    for wire, status, body in cases:
+        with subtests.test(wire=wire):
+            async with serve_http_script(scripted(wire)) as server, open_http_client() as client:
+                assert await fetch(client, post(server.target)) == (status, body)
 
 
 # Servers that break the rules.
 
 
-@pytest.mark.parametrize(
-    ("wire", "error"),
-    [
+async def test_a_broken_response_costs_one_request(subtests: pytest.Subtests) -> None:
+    """It says what is wrong and with whom, and the next request has a connection of its own."""
+    cases: list[tuple[bytes, type[Exception]]] = [
         (b"", ConnectionLost),
         (b"HTTP/1.1 200 O", ConnectionLost),
         (b"HTTP/1.1 100 Continue\r\n\r\n", ConnectionLost),
@@ -199,25 +196,26 @@ async def test_every_way_to_frame_a_response_is_read(wire: bytes, status: int, b
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", RemoteProtocolError),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 1_000_000, RemoteProtocolError),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 17_000 + b"\r\nContent-Length: 0\r\n\r\n", RemoteProtocolError),
-    ],
-)
-async def test_a_broken_response_costs_one_request(wire: bytes, error: type[Exception]) -> None:
-    """It says what is wrong and with whom, and the next request has a connection of its own."""
-    wires = [wire, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"]
+    ]
+    wires: list[bytes] = []
 
     async def handler(connection: ServerConnection) -> None:
         await connection.read()
         await connection.write(wires.pop(0))
 
     settings = HttpSettings(max_head_bytes=16 * 1024)
-    async with limits_time(), serve_http_script(handler) as server, open_http_client(settings) as client:
-        with pytest.raises(error, match=r"http://127\.0\.0\.1"):
-            await fetch(client, post(server.target))
-        await server.wait_all_gone()  # nobody can know that the server is about to hang up
-        assert await fetch(client, post(server.target)) == (200, b"ok")
-        await server.wait_all_gone()
-        (statistics,) = client.statistics().values()
-        assert (statistics.idle, statistics.in_use) == (1, 0)
+    async with serve_http_script(handler) as server, open_http_client(settings) as client:
+        for wire, error in cases:
+            wires[:] = [wire, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"]
+            with subtests.test(wire=wire):
+                async with limits_time():
+                    with pytest.raises(error, match=r"http://127\.0\.0\.1"):
+                        await fetch(client, post(server.target))
+                    await server.wait_all_gone()  # nobody can know that the server is about to hang up
+                    assert await fetch(client, post(server.target)) == (200, b"ok")
+                    await server.wait_all_gone()
+                    (statistics,) = client.statistics().values()
+                    assert (statistics.idle, statistics.in_use) == (1, 0)
 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 2000000", "Transfer-Encoding: chunked", "X-Until: the end"])
@@ -651,34 +649,35 @@ async def test_a_redirect_keeps_the_post(status: str) -> None:
         assert server.connections == 1
 
 
-@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "300 Choices", "304 No"])
-async def test_a_redirect_that_would_lose_the_body_is_not_followed(status: str) -> None:
+async def test_a_redirect_that_would_lose_the_body_is_not_followed(subtests: pytest.Subtests) -> None:
     """A GET of the new place is not what was asked."""
-    seen, handler = redirecting((status, "/mcp/"))
-    async with serve_http_script(handler) as server, open_http_client() as client:
-        code, _, path = await follow(client, post(server.target))
-        assert (code, path) == (int(status[:3]), "/mcp")
-        assert len(seen) == 1
+    for status in ("301 Moved", "302 Found", "303 See Other", "300 Choices", "304 No"):
+        with subtests.test(status=status):
+            seen, handler = redirecting((status, "/mcp/"))
+            async with serve_http_script(handler) as server, open_http_client() as client:
+                code, _, path = await follow(client, post(server.target))
+                assert (code, path) == (int(status[:3]), "/mcp")
+                assert len(seen) == 1
 
 
-@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
-async def test_a_get_is_followed_whatever_the_redirect(status: str) -> None:
-    seen, handler = redirecting((status, "/mcp/"))
-    async with serve_http_script(handler) as server, open_http_client() as client:
-        assert await follow(client, get(server.target)) == (200, b"here", "/mcp/")
-        assert seen == ["GET /mcp", "GET /mcp/"]
+async def test_a_get_is_followed_whatever_the_redirect(subtests: pytest.Subtests) -> None:
+    for status in ("301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"):
+        with subtests.test(status=status):
+            seen, handler = redirecting((status, "/mcp/"))
+            async with serve_http_script(handler) as server, open_http_client() as client:
+                assert await follow(client, get(server.target)) == (200, b"here", "/mcp/")
+                assert seen == ["GET /mcp", "GET /mcp/"]
 
 
-@pytest.mark.parametrize(
-    "location",
-    ["http://evil.example/", "//evil.example/mcp", "https://127.0.0.1/mcp", "http://user@127.0.0.1/", "ftp://x/", "http://localhost/"],
-)  # fmt: skip
-async def test_a_redirect_elsewhere_is_not_followed(location: str) -> None:
+async def test_a_redirect_elsewhere_is_not_followed(subtests: pytest.Subtests) -> None:
     """The server there has no right to what the request says."""
-    seen, handler = redirecting(("307 Temporary Redirect", location))
-    async with serve_http_script(handler) as server, open_http_client() as client:
-        assert (await follow(client, post(server.target)))[0] == 307
-        assert len(seen) == 1
+    cases: list[str] = ["http://evil.example/", "//evil.example/mcp", "https://127.0.0.1/mcp", "http://user@127.0.0.1/", "ftp://x/", "http://localhost/"]  # fmt: skip
+    for location in cases:
+        with subtests.test(location=location):
+            seen, handler = redirecting(("307 Temporary Redirect", location))
+            async with serve_http_script(handler) as server, open_http_client() as client:
+                assert (await follow(client, post(server.target)))[0] == 307
+                assert len(seen) == 1
 
 
 async def test_redirects_end() -> None:

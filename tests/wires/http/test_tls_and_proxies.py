@@ -221,9 +221,10 @@ async def test_the_words_of_a_proxy_do_nothing_to_a_terminal(monkeypatch: pytest
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+async def test_a_proxy_that_speaks_something_else_is_named(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    answers = (
         b"",
         b"SSH-2.0-OpenSSH\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n\r\nearly bytes",
@@ -232,19 +233,17 @@ async def test_the_words_of_a_proxy_do_nothing_to_a_terminal(monkeypatch: pytest
         b"HTTP/1.1 200 OK\r\nX: a\0\r\n\r\n",
         b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n" * 100 + b"HTTP/1.1 200 OK\r\n\r\n",
-    ],
-)
-async def test_a_proxy_that_speaks_something_else_is_named(
-    monkeypatch: pytest.MonkeyPatch, answer: bytes
-) -> None:
+    )
+
     async def handler(connection: ServerConnection) -> None:
         await connection.read()
         await connection.write(answer)
 
     async with serve_http_script(handler) as proxy, open_http_client() as client:
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.target.port}")
-        with pytest.raises(ConnectionLost, match="the proxy http"):
-            await fetch(client, parse_target("https://mcp.example.com/"))
+        for answer in answers:
+            with subtests.test(answer=answer), pytest.raises(ConnectionLost, match="the proxy http"):
+                await fetch(client, parse_target("https://mcp.example.com/"))
 
 
 async def test_the_environment_can_be_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,22 +75,20 @@ REFUSED: dict[str, tuple[int, dict[str, str | None], str]] = {
 
 
 @HOSTS
-@pytest.mark.parametrize("what", sorted(REFUSED))
-async def test_handshakes_are_refused_by_a_status(host: str, what: str) -> None:
+async def test_handshakes_are_refused_by_a_status(host: str, subtests: pytest.Subtests) -> None:
     """ASGI's "Websocket Denial Response", which both hosts have: status, header fields and body."""
-    status, headers, path = REFUSED[what]
     app = McpASGI(Watcher().server, attrs.evolve(SETTINGS, sse=True), authenticate=authenticate)
-    with trio.fail_after(40):
-        async with hosted(host, app) as base:
-            async with raw_socket(port_of(base), headers, path) as socket:
-                assert socket.status == status
-                if what == "refused by authenticate":
-                    assert "invalid" in socket.headers["www-authenticate"]
-            url = f"{base.replace('http', 'ws')}/mcp"
-            async with open_client(
-                WebSocketServerParameters(url, headers={"Authorization": "Bearer good"})
-            ) as client:
-                assert (await client.call_tool("who")).text == "alice 127.0.0.1"
+    async with hosted(host, app) as base:
+        url = f"{base.replace('http', 'ws')}/mcp"
+        good = WebSocketServerParameters(url, headers={"Authorization": "Bearer good"})
+        for what, (status, headers, path) in REFUSED.items():
+            with subtests.test(what), trio.fail_after(40):
+                async with raw_socket(port_of(base), headers, path) as socket:
+                    assert socket.status == status
+                    if what == "refused by authenticate":
+                        assert "invalid" in socket.headers["www-authenticate"]
+                async with open_client(good) as client:
+                    assert (await client.call_tool("who")).text == "alice 127.0.0.1"
 
 
 @HOSTS
@@ -142,20 +140,19 @@ BROKEN = {
 
 
 @HOSTS
-@pytest.mark.parametrize("what", sorted(BROKEN))
-async def test_what_is_not_allowed_closes_its_own_connection(host: str, what: str) -> None:
-    data, code = BROKEN[what]
+async def test_what_is_not_allowed_closes_its_own_connection(host: str, subtests: pytest.Subtests) -> None:
     watcher = Watcher(max_message_bytes=20_000)
-    with trio.fail_after(40):
-        async with (
-            hosted(host, McpASGI(watcher.server, SETTINGS)) as base,
-            raw_socket(port_of(base)) as other,
-            raw_socket(port_of(base)) as socket,
-        ):
-            await socket.send(data, call("add", a=1, b=1))
-            assert await socket.closed_with() == code
-            await other.send(call("add", a=20, b=22))
-            assert (await answer(other))["id"] == 1
+    async with (
+        hosted(host, McpASGI(watcher.server, SETTINGS)) as base,
+        raw_socket(port_of(base)) as other,
+    ):
+        for what, (data, code) in BROKEN.items():
+            with subtests.test(what), trio.fail_after(40):
+                async with raw_socket(port_of(base)) as socket:
+                    await socket.send(data, call("add", a=1, b=1))
+                    assert await socket.closed_with() == code
+                await other.send(call("add", a=20, b=22))
+                assert (await answer(other))["id"] == 1
 
 
 @HOSTS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 from http_raw import call_tool
-from http_wire import Wire, serving
+from http_wire import Served, Wire, serving
 from inside_endpoint import SocketIO
 from living import objects_of_ours
 from shared.http_server_connections import make_server
@@ -97,20 +97,20 @@ async def test_many_requests_behind_one_another() -> None:
                     received += await wire.stream.receive_some()
 
 
-@pytest.mark.parametrize(
-    "junk", [b"\x00\x01\x02\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"{}\r\n\r\n", b"GARBAGE\r\n\r\n"]
-)
-async def test_what_is_no_request_ends_the_connection_behind_one_that_is(junk: bytes) -> None:
+async def test_what_is_no_request_ends_the_connection_behind_one_that_is(subtests: pytest.Subtests) -> None:
     """The answer comes, then the refusal, and nothing that comes later is looked at."""
     log: list[str] = []
-    with trio.fail_after(20):
-        async with serving(make_server(log)) as served, served.wire() as wire:
-            after = wire.request(call_tool("echo", text="after"))
-            await wire.stream.send_all(wire.request(call_tool("echo", text="first")) + junk + after)
-            received = await wire.wait_closed()
-    assert b"first" in received
-    assert b"HTTP/1.1 400" in received
-    assert log == ["echo first"]
+    async with serving(make_server(log)) as served:
+        for junk in (b"\x00\x01\x02", b"GET / HTTP/1.1", b"{}", b"GARBAGE"):
+            log.clear()
+            with subtests.test(junk=junk), trio.fail_after(20):
+                async with served.wire() as wire:
+                    first, after = (wire.request(call_tool("echo", text=text)) for text in ("first", "after"))
+                    await wire.stream.send_all(first + junk + b"\r\n\r\n" + after)
+                    received = await wire.wait_closed()
+                assert b"first" in received
+                assert b"HTTP/1.1 400" in received
+                assert log == ["echo first"]
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
@@ -278,31 +278,35 @@ async def test_requests_of_one_connection_share_no_context(*, sent_ahead: bool) 
                 assert text_of((await wire.answer())[1]) == "nobody"
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+async def test_a_refusal_may_have_header_fields_that_are_text(subtests: pytest.Subtests) -> None:
+    """Authors of hooks give text; the answer was torn where it was sent."""
+    fields: list[Any] = [
         ("WWW-Authenticate", 'Bearer realm="é"'),
         ("www-authenticate", b' Bearer realm="\xe9" '),
         (b"WWW-Authenticate", 'Bearer realm="é"\t'),
-    ],
-)
-async def test_a_refusal_may_have_header_fields_that_are_text(name: Any, value: Any) -> None:
-    """Authors of hooks give text; the answer was torn where it was sent."""
+    ]
 
     async def authenticate(call: HttpCall) -> str | None:
-        raise HttpRefused(401, "no", [(name, value)])
+        raise HttpRefused(401, "no", [field])
 
-    with trio.fail_after(20):
-        async with serving(make_server(), authenticate=authenticate) as served, served.wire() as wire:
-            await wire.stream.send_all(wire.request(call_tool("echo", text="x"), {"Connection": "close"}))
-            received = await wire.wait_closed()
-    assert received.startswith(b"HTTP/1.1 401 ")
-    assert b'\r\nwww-authenticate: bearer realm="\xe9"\r\n' in received.lower()
+    async with serving(make_server(), authenticate=authenticate) as served:
+        for field in fields:
+            with subtests.test(field=field), trio.fail_after(20):
+                received = await last_answer(served)
+                assert received.startswith(b"HTTP/1.1 401 ")
+                assert b'\r\nwww-authenticate: bearer realm="\xe9"\r\n' in received.lower()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+async def last_answer(served: Served) -> bytes:
+    """Ask once on a connection of its own, and return what comes."""
+    async with served.wire() as wire:
+        await wire.stream.send_all(wire.request(call_tool("echo", text="x"), {"Connection": "close"}))
+        return await wire.wait_closed()
+
+
+async def test_a_field_that_would_end_its_line_is_not_sent(subtests: pytest.Subtests) -> None:
+    """What a setting or a hook of the user's says in a header cannot become another answer, nor tear this one."""
+    fields: list[Any] = [
         ("www-authenticate", b"Bearer\r\nset-cookie: x\r\n\r\n<html>"),
         ("www-authenticate", "Bearer\n<html>"),
         ("www-authenticate", "Bearer \0<html>"),
@@ -312,36 +316,33 @@ async def test_a_refusal_may_have_header_fields_that_are_text(name: Any, value: 
         ("Content-Length", "3<html>"),
         ("x", 5),
         (None, "<html>"),
-    ],
-)
-async def test_a_field_that_would_end_its_line_is_not_sent(name: Any, value: Any) -> None:
-    """What a setting or a hook of the user's says in a header cannot become another answer, nor tear this one."""
+    ]
 
     async def authenticate(call: HttpCall) -> str | None:
-        raise HttpRefused(401, "no", [(name, value)])
+        raise HttpRefused(401, "no", [field])
 
     log: list[str] = []
-    with trio.fail_after(20):
-        async with serving(make_server(log), authenticate=authenticate) as served, served.wire() as wire:
-            await wire.stream.send_all(wire.request(call_tool("echo", text="x"), {"Connection": "close"}))
-            received = await wire.wait_closed()
-    assert received.startswith(b"HTTP/1.1 500 ")
-    assert b"html" not in received
-    assert received.endswith(b"}}")
-    assert log == []
+    async with serving(make_server(log), authenticate=authenticate) as served:
+        for field in fields:
+            with subtests.test(field=field), trio.fail_after(20):
+                received = await last_answer(served)
+                assert received.startswith(b"HTTP/1.1 500 ")
+                assert b"html" not in received
+                assert received.endswith(b"}}")
+                assert log == []
 
 
-@pytest.mark.parametrize("status", [0, 99, 200, 204, 304, 600, 1000, "401", True, None])
-async def test_a_refusal_is_an_error(status: Any) -> None:
+async def test_a_refusal_is_an_error(subtests: pytest.Subtests) -> None:
     """A status that HTTP does not know, or that says that all is well, is a mistake of who raises it."""
+    statuses: list[Any] = [0, 99, 200, 204, 304, 600, 1000, "401", True, None]
 
     async def authenticate(call: HttpCall) -> str | None:
         raise HttpRefused(status, "no")
 
-    with trio.fail_after(20):
-        async with serving(make_server(), authenticate=authenticate) as served, served.wire() as wire:
-            await wire.stream.send_all(wire.request(call_tool("echo", text="x")))
-            assert (await wire.answer())[0] == 500
+    async with serving(make_server(), authenticate=authenticate) as served:
+        for status in statuses:
+            with subtests.test(status=status), trio.fail_after(20):
+                assert (await last_answer(served)).startswith(b"HTTP/1.1 500 ")
 
 
 async def test_a_refusal_whose_words_cannot_be_sent_is_one_all_the_same() -> None:

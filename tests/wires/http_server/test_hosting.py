@@ -16,6 +16,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import trustme
 from descriptors import open_files
 from http_raw import Events, call_tool, modern
 from http_wire import Served, Wire, request_for, serving
+from inside_base import LEGACY, repetitions
 from inside_transports import open_streamable_http
 from raw import initialize
 from shared.http_server_hosting import make_server
@@ -34,6 +36,7 @@ from trio_mcp import (
     HttpServerSettings,
     HttpSettings,
     Limits,
+    Revision,
     Server,
     Shutdown,
     open_client,
@@ -52,32 +55,37 @@ async def until(condition: Any) -> None:
             await trio.sleep(0.01)
 
 
-@pytest.mark.spec("basic/transports", "Backwards Compatibility")
-@pytest.mark.spec("basic/transports/streamable-http", "Backward Compatibility")
-@pytest.mark.spec("basic/transports/streamable-http", "Earlier Streamable HTTP Revisions")
-@pytest.mark.spec("basic/transports/streamable-http", "HTTP+SSE Transport (2024-11-05)")
-@pytest.mark.spec("basic/transports/index", "Backward Compatibility")
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
-async def test_clients_of_every_revision_use_one_endpoint(revision: str) -> None:
+@pytest.mark.spec("basic/transports", "Backwards Compatibility", revisions=tuple(Revision))
+@pytest.mark.spec("basic/transports/streamable-http", "Backward Compatibility", revisions=tuple(Revision))
+@pytest.mark.spec(
+    "basic/transports/streamable-http", "Earlier Streamable HTTP Revisions", revisions=tuple(Revision)
+)
+@pytest.mark.spec(
+    "basic/transports/streamable-http", "HTTP+SSE Transport (2024-11-05)", revisions=tuple(Revision)
+)
+@pytest.mark.spec("basic/transports/index", "Backward Compatibility", revisions=tuple(Revision))
+async def test_clients_of_every_revision_use_one_endpoint(subtests: pytest.Subtests) -> None:
     """The era and the revision are told apart request by request; the oldest has a transport of its own."""
     with trio.fail_after(30):
         async with serving(make_server(), HttpServerSettings(sse=True)) as served:
-            url, transport = served.urls[0], "streamable-http"
-            if revision == "2024-11-05":
-                url, transport = url.replace("/mcp", "/sse"), "sse"
-            parameters = HttpServerParameters(url, transport=transport)  # type: ignore[arg-type]
-            async with (
-                open_streamable_http(parameters, Limits()) as channel,
-                open_client(channel, revision=revision) as client,
-            ):
-                result = await client.call_tool("add", {"a": 1, "b": 2})
-                assert [getattr(block, "text", None) for block in result.content] == ["3"]
+            for revision in Revision:
+                url, transport = served.urls[0], "streamable-http"
+                if revision == "2024-11-05":
+                    url, transport = url.replace("/mcp", "/sse"), "sse"
+                parameters = HttpServerParameters(url, transport=transport)  # type: ignore[arg-type]
+                with subtests.test(revision=revision):
+                    async with (
+                        open_streamable_http(parameters, Limits()) as channel,
+                        open_client(channel, revision=revision) as client,
+                    ):
+                        result = await client.call_tool("add", {"a": 1, "b": 2})
+                        assert [getattr(block, "text", None) for block in result.content] == ["3"]
 
 
 @pytest.mark.spec("basic/transports/streamable-http", "Security & Endpoint", revisions="2026-07-28")
-@pytest.mark.parametrize(
-    ("headers", "status", "named"),
-    [
+async def test_who_is_let_in(caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests) -> None:
+    """ "Security & Endpoint": the answer and the log name the field and the setting, and nothing inside."""
+    cases: list[tuple[dict[str, str], int, str]] = [
         ({}, 200, ""),
         ({"Host": "127.0.0.1:1"}, 200, ""),
         ({"Host": "evil.example.com"}, 421, "Host 'evil.example.com' is not in allowed_hosts"),
@@ -87,42 +95,38 @@ async def test_clients_of_every_revision_use_one_endpoint(revision: str) -> None
         ({"Content-Type": "text/plain"}, 415, "Content-Type"),
         ({"Accept": "text/html"}, 406, "Accept"),
         ({"X-Long": "x" * 20_000}, 431, "max_head_bytes"),
-    ],
-)
-async def test_who_is_let_in(
-    headers: dict[str, str], status: int, named: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """ "Security & Endpoint": the answer and the log name the field and the setting, and nothing inside."""
-    with trio.fail_after(20):
-        settings = HttpServerSettings(max_head_bytes=16 * 1024)
-        async with serving(make_server(), settings) as served, served.wire() as wire:
-            await wire.stream.send_all(wire.request(call_tool("add", a=1, b=1), headers))
-            received, body = await wire.answer()
-    assert received == status
-    assert named in body.decode()
-    if status in (421, 403):
-        assert named in caplog.text
+    ]
+    settings = HttpServerSettings(max_head_bytes=16 * 1024)
+    async with serving(make_server(), settings) as served:
+        for headers, status, named in cases:
+            with subtests.test(headers=headers), trio.fail_after(20):
+                repetitions.forget()
+                caplog.clear()
+                async with served.wire() as wire:
+                    await wire.stream.send_all(wire.request(call_tool("add", a=1, b=1), headers))
+                    received, body = await wire.answer()
+                assert received == status
+                assert named in body.decode()
+                if status in (421, 403):
+                    assert named in caplog.text
 
 
-@pytest.mark.spec("basic/transports", "Security Warning")
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-async def test_web_pages_of_other_origins_begin_no_session(revision: str) -> None:
+@pytest.mark.spec("basic/transports", "Security Warning", revisions=LEGACY)
+async def test_web_pages_of_other_origins_begin_no_session() -> None:
     """Neither by their own name nor by one that they have made to point here (DNS rebinding)."""
-    body = json.dumps(initialize(revision)).encode()
+    origin, host = {"Origin": "http://evil.example.com"}, {"Host": "evil.example.com"}
     with trio.fail_after(20):
         async with serving(make_server(), HttpServerSettings(sse=True)) as served:
-            for headers, status in (
-                ({"Origin": "http://evil.example.com"}, 403),
-                ({"Host": "evil.example.com"}, 421),
-            ):
+            for revision, (headers, status) in product(LEGACY, ((origin, 403), (host, 421))):
+                body = json.dumps(initialize(revision)).encode()
                 async with served.wire() as wire:
                     request = wire.head(len(body), headers) + body
                     if revision == "2024-11-05":
                         request = wire.head(0, headers, "GET").replace(b"GET /mcp", b"GET /sse")
                     await wire.stream.send_all(request)
                     refused, said = await wire.answer()
-                assert refused == status
-                assert b"allowed_" in said
+                assert refused == status, revision
+                assert b"allowed_" in said, revision
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -207,9 +211,9 @@ async def test_a_reader_that_never_reads_is_cut_after_the_send_timeout() -> None
             await until(lambda: log == ["began", "ended"])
 
 
-@pytest.mark.parametrize(
-    "junk",
-    [
+async def test_odd_clients_cost_only_themselves(subtests: pytest.Subtests) -> None:
+    """What ends a whole server elsewhere; nobody can talk it into HTTP/2 or a WebSocket."""
+    cases: list[bytes] = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9),
         (
             b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
@@ -227,18 +231,16 @@ async def test_a_reader_that_never_reads_is_cut_after_the_send_timeout() -> None
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999999\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
         b"\r\n\r\n\r\n" * 1000,
-    ],
-)
-async def test_odd_clients_cost_only_themselves(junk: bytes) -> None:
-    """What ends a whole server elsewhere; nobody can talk it into HTTP/2 or a WebSocket."""
-    with trio.fail_after(20):
-        async with serving(make_server(), HttpServerSettings(idle_timeout=0.5)) as served:
-            async with served.wire() as wire:
-                await wire.stream.send_all(junk)
-                answer = await wire.wait_closed() if b"GET" not in junk else await wire.stream.receive_some()
-            assert b" 101 " not in answer
-            assert b"Traceback" not in answer
-            assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
+    ]
+    async with serving(make_server(), HttpServerSettings(idle_timeout=0.5)) as served:
+        for junk in cases:
+            with subtests.test(junk=junk), trio.fail_after(20):
+                async with served.wire() as wire:
+                    await wire.stream.send_all(junk)
+                    answer = await wire.wait_closed() if b"GET" not in junk else await wire.stream.receive_some()
+                assert b" 101 " not in answer
+                assert b"Traceback" not in answer
+                assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
 
 
 @pytest.mark.parametrize("use", ["unused", "half a head", "one request", "a session's stream"])

@@ -14,6 +14,7 @@ import attrs
 import pytest
 import trio
 from http_raw import Raw, call_tool
+from inside_base import repetitions
 from inside_http import open_http_client, parse_target
 from shared.http_server_routes import make_server
 from starlette.applications import Starlette
@@ -122,9 +123,7 @@ async def test_an_application_answers_the_rest(http: str) -> None:
 
 
 @HOSTS
-@pytest.mark.parametrize("version", ["1.1", "1.0"])
-@pytest.mark.parametrize("kind", ["functions", "parts", "application"])
-async def test_an_answer_without_a_body_ends_with_its_head(http: str, version: str, kind: str) -> None:
+async def test_an_answer_without_a_body_ends_with_its_head(http: str, subtests: pytest.Subtests) -> None:
     """RFC 9112, section 6.3: what comes behind it would be read as the next answer, perhaps to another client."""
 
     async def whole(call: HttpCall) -> None:
@@ -143,30 +142,20 @@ async def test_an_answer_without_a_body_ends_with_its_head(http: str, version: s
 
         return StreamingResponse(body(), int(request.url.query))
 
-    app = Starlette(routes=[Route("/x", application)])
-    routes: Any = {"functions": {"/x": whole}, "parts": {"/x": parts}, "application": app}[kind]
-    requests = [f"{method} /x?{status}" for method in ("HEAD", "GET") for status in (200, 204, 304)]
-    async with served(http=http, routes=routes) as raw:
-        for request in requests:
-            if request == "GET /x?200":
-                continue
-            async with await trio.open_tcp_stream("127.0.0.1", raw.target.port) as stream:
-                last = (
-                    ""
-                    if version == "1.0"
-                    else "GET /x?200 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-                )
-                await stream.send_all(f"{request} HTTP/{version}\r\nHost: localhost\r\n\r\n{last}".encode())
-                received = b""
-                with trio.fail_after(10):
-                    while part := await stream.receive_some():
-                        received += part
-            head, _, rest = received.partition(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 " + request[-3:].encode())
-            assert rest.startswith(b"HTTP/1.1 200 ") if last else rest == b"", received
-            if "HEAD" not in request:
-                assert b"content-length" not in head
-                assert b"transfer-encoding" not in head
+    kinds: list[Any] = [{"/x": whole}, {"/x": parts}, Starlette(routes=[Route("/x", application)])]
+    requests = ("HEAD /x?200", "HEAD /x?204", "HEAD /x?304", "GET /x?204", "GET /x?304")
+    for routes in kinds:
+        async with served(http=http, routes=routes) as raw:
+            for version, request in product(("1.1", "1.0"), requests):
+                with subtests.test(routes=routes, version=version, request=request):
+                    last = ["GET /x?200 HTTP/1.1\r\nConnection: close"] if version == "1.1" else []
+                    received = await said_to(raw.target.port, f"{request} HTTP/{version}", *last)
+                    head, _, rest = received.partition(b"\r\n\r\n")
+                    assert head.startswith(b"HTTP/1.1 " + request[-3:].encode())
+                    assert rest.startswith(b"HTTP/1.1 200 ") if last else rest == b"", received
+                    if "HEAD" not in request:
+                        assert b"content-length" not in head
+                        assert b"transfer-encoding" not in head
 
 
 @HOSTS
@@ -217,6 +206,12 @@ async def said_to(port: int, *requests: str) -> bytes:
     return received
 
 
+def forget(caplog: pytest.LogCaptureFixture) -> None:
+    """Let what comes be logged as if for the first time."""
+    repetitions.forget()
+    caplog.clear()
+
+
 UNSENDABLE: dict[str, tuple[Any, Any]] = {
     "beyond Latin-1": ("x-shelf", "\u0411"),
     "a line end": (b"x-shelf", b"a\r\nset-cookie: b"),
@@ -231,15 +226,15 @@ UNSENDABLE: dict[str, tuple[Any, Any]] = {
 
 
 @HOSTS
-@pytest.mark.parametrize("where", ["respond", "start", "answer_headers"])
-@pytest.mark.parametrize("kind", UNSENDABLE)
 async def test_a_header_field_that_cannot_be_sent_is_a_failure_of_the_route(
-    http: str, where: str, kind: str, caplog: pytest.LogCaptureFixture
+    http: str, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
     """The client gets 500, and the log the name of the field; the connection is used again."""
-    field = UNSENDABLE[kind]
+    fields = list(UNSENDABLE.values())
 
     async def answer(call: HttpCall) -> None:
+        where, _, number = call.query.partition("=")
+        field = fields[int(number)]
         if where == "start":
             await call.start(200, [field])
             await call.finish(b"never")
@@ -250,58 +245,66 @@ async def test_a_header_field_that_cannot_be_sent_is_a_failure_of_the_route(
             await call.respond(200, b"never")
 
     async with served(http=http, routes={"/x": answer}) as raw:
-        received = await said_to(raw.target.port, "GET /x HTTP/1.1", "GET /y HTTP/1.1\r\nConnection: close")
-    assert [int(each[:3]) for each in received.split(b"HTTP/1.1 ")[1:]] == [500, 404]
-    assert b"never" not in received
-    assert b"cookie" not in received
-    name = field[0] if isinstance(field[0], str) else field[0].decode()
-    assert f"{name!r} cannot be sent" in caplog.text
+        for where, (number, (kind, (name, _))) in product(
+            ("respond", "start", "answer_headers"), enumerate(UNSENDABLE.items())
+        ):
+            with subtests.test(where=where, kind=kind):
+                forget(caplog)
+                lines = f"GET /x?{where}={number} HTTP/1.1", "GET /y HTTP/1.1\r\nConnection: close"
+                received = await said_to(raw.target.port, *lines)
+                assert [int(each[:3]) for each in received.split(b"HTTP/1.1 ")[1:]] == [500, 404]
+                assert b"never" not in received
+                assert b"cookie" not in received
+                text = name if isinstance(name, str) else name.decode()
+                assert f"{text!r} cannot be sent" in caplog.text
 
 
 @HOSTS
-@pytest.mark.parametrize("status", [99, 100, 101, 1000])
-async def test_an_answer_has_a_status_that_ends_it(http: str, status: int) -> None:
+async def test_an_answer_has_a_status_that_ends_it(http: str, subtests: pytest.Subtests) -> None:
     """A client waits for another answer behind one that is not the last."""
 
     async def answer(call: HttpCall) -> None:
-        await call.start(status, [])
+        await call.start(int(call.query), [])
         await call.finish()
 
     async def whole(call: HttpCall) -> None:
-        await call.respond(status, b"never")
+        await call.respond(int(call.query), b"never")
 
     async with served(http=http, routes={"/x": answer, "/whole": whole}) as raw:
-        assert (await raw.send(method="GET", path="/x")).status == 500
-        assert (await raw.send(method="GET", path="/whole")).status == 500
+        for path, status in product(("/x", "/whole"), (99, 100, 101, 1000)):
+            with subtests.test(path=path, status=status):
+                assert (await raw.send(method="GET", path=f"{path}?{status}")).status == 500
 
 
 @HOSTS
-@pytest.mark.parametrize("kind", ["text/plain\r\nx-evil: 1", "text/plain\0", "text/plain; name=\u0141"])
 async def test_a_content_type_that_cannot_be_sent_is_a_failure_of_the_route(
-    http: str, kind: str, caplog: pytest.LogCaptureFixture
+    http: str, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
     """As every other field: a route may have it from anywhere. The connection is used again."""
+    kinds = ("text/plain\r\nx-evil: 1", "text/plain\0", "text/plain; name=\u0141")
 
     async def answer(call: HttpCall) -> None:
-        await call.respond(200, b"never", content_type=kind)
+        await call.respond(200, b"never", content_type=kinds[int(call.query)])
 
     async with served(http=http, routes={"/x": answer}) as raw:
-        received = await said_to(raw.target.port, "GET /x HTTP/1.1", "GET /y HTTP/1.1\r\nConnection: close")
-    assert [int(each[:3]) for each in received.split(b"HTTP/1.1 ")[1:]] == [500, 404]
-    assert b"evil" not in received
-    assert "'content-type' cannot be sent" in caplog.text
+        for number, kind in enumerate(kinds):
+            with subtests.test(kind=kind):
+                forget(caplog)
+                lines = f"GET /x?{number} HTTP/1.1", "GET /y HTTP/1.1\r\nConnection: close"
+                received = await said_to(raw.target.port, *lines)
+                assert [int(each[:3]) for each in received.split(b"HTTP/1.1 ")[1:]] == [500, 404]
+                assert b"evil" not in received
+                assert "'content-type' cannot be sent" in caplog.text
 
 
 @HOSTS
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("status", [200, 204])
 async def test_parts_that_are_sent_without_waiting_are_no_more_than_others(
-    http: str, method: str, status: int
+    http: str, subtests: pytest.Subtests
 ) -> None:
     """What is sent where there is no body, or behind a last chunk, would be read as the next answer."""
 
     async def answer(call: HttpCall) -> None:
-        await call.start(status, [])
+        await call.start(int(call.query), [])
         for part in (b"some", b"", b"more"):
             if not call.sends_now:
                 await call.send(part)
@@ -310,11 +313,13 @@ async def test_parts_that_are_sent_without_waiting_are_no_more_than_others(
         await call.finish()
 
     async with served(http=http, routes={"/x": answer}) as raw:
-        received = await said_to(raw.target.port, f"{method} /x HTTP/1.1", "GET /y HTTP/1.1\r\nConnection: close")
-    first, second = received.split(b"HTTP/1.1 ")[1:]
-    assert (first[:3], second[:3]) == (b"%d" % status, b"404")
-    body = b"4\r\nsome\r\n4\r\nmore\r\n0\r\n\r\n" if (method, status) == ("GET", 200) else b""
-    assert first.partition(b"\r\n\r\n")[2] == body
+        for request in ("GET /x?200", "HEAD /x?200", "GET /x?204", "HEAD /x?204"):
+            with subtests.test(request):
+                lines = f"{request} HTTP/1.1", "GET /y HTTP/1.1\r\nConnection: close"
+                first, second = (await said_to(raw.target.port, *lines)).split(b"HTTP/1.1 ")[1:]
+                assert (first[:3], second[:3]) == (request[-3:].encode(), b"404")
+                body = b"4\r\nsome\r\n4\r\nmore\r\n0\r\n\r\n" if request == "GET /x?200" else b""
+                assert first.partition(b"\r\n\r\n")[2] == body
 
 
 async def by_parts(call: HttpCall, length: int, parts: tuple[bytes, ...]) -> None:
@@ -348,7 +353,13 @@ def as_application(length: int, parts: tuple[bytes, ...]) -> Any:
     return application
 
 
-WAYS = {"by parts": by_parts, "at once": at_once, "application": None}
+REQUESTS = ("GET /x?200", "HEAD /x?200", "GET /x?204", "GET /x?304", "HEAD /x?304")
+WAYS = {
+    "by parts": (by_parts, REQUESTS),
+    "at once": (at_once, REQUESTS),
+    "application": (None, REQUESTS),
+    "unfinished": (unfinished, REQUESTS[:1]),
+}
 BODIES = {
     "less": (b"ab", b"c"),
     "more": (b"abc", b"def", b"HTTP/1.1 200 smuggled\r\n\r\n"),
@@ -357,41 +368,33 @@ BODIES = {
 
 
 @HOSTS
-@pytest.mark.parametrize(
-    ("way", "request_line"),
-    [
-        ("unfinished", "GET /x?200"),
-        *product(WAYS, ["GET /x?200", "HEAD /x?200", "GET /x?204", "GET /x?304", "HEAD /x?304"]),
-    ],
-)
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("way", WAYS)
 async def test_no_answer_is_longer_or_shorter_than_it_says(
-    http: str, way: str, body: str, request_line: str, caplog: pytest.LogCaptureFixture
+    http: str, way: str, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
     """RFC 9112, sections 6.3 and 8: a client would read what is too much as its next answer, or wait for the rest."""
-    parts, answer = BODIES[body], unfinished if way == "unfinished" else WAYS[way]
-
-    async def serve(call: HttpCall) -> None:
-        assert answer is not None
-        await answer(call, 5, parts)
-
-    routes = as_application(5, parts) if answer is None else {"/x": serve}
-    async with served(http=http, routes=routes) as raw:
-        lines = (f"{request_line} HTTP/1.1", "PUT /mcp HTTP/1.1\r\nConnection: close")
-        received = await said_to(raw.target.port, *lines)
-    head, _, rest = received.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 " + request_line[-3:].encode())
-    has_body = request_line == "GET /x?200"
-    is_misdeclared = has_body and body != "right"
-    assert head.lower().count(b"content-length: 5") == request_line.endswith("200")
-    sent = b"".join(parts)[:5] if has_body else b""
-    assert rest[: len(sent)] == sent
-    if is_misdeclared or way == "unfinished":
-        assert rest == sent  # and the connection is closed
-    else:
-        assert rest[len(sent) :].startswith(b"HTTP/1.1 405 ")
-    assert b"smuggled" not in received
-    assert ("its Content-Length" in caplog.text) == is_misdeclared
+    answer, requests = WAYS[way]
+    for body, parts in BODIES.items():
+        routes = as_application(5, parts) if answer is None else {"/x": partial(answer, length=5, parts=parts)}
+        async with served(http=http, routes=routes) as raw:
+            for request in requests:
+                with subtests.test(body=body, request=request):
+                    forget(caplog)
+                    lines = (f"{request} HTTP/1.1", "PUT /mcp HTTP/1.1\r\nConnection: close")
+                    received = await said_to(raw.target.port, *lines)
+                    head, _, rest = received.partition(b"\r\n\r\n")
+                    assert head.startswith(b"HTTP/1.1 " + request[-3:].encode())
+                    has_body = request == "GET /x?200"
+                    is_misdeclared = has_body and body != "right"
+                    assert head.lower().count(b"content-length: 5") == request.endswith("200")
+                    sent = b"".join(parts)[:5] if has_body else b""
+                    assert rest[: len(sent)] == sent
+                    if is_misdeclared or way == "unfinished":
+                        assert rest == sent  # and the connection is closed
+                    else:
+                        assert rest[len(sent) :].startswith(b"HTTP/1.1 405 ")
+                    assert b"smuggled" not in received
+                    assert ("its Content-Length" in caplog.text) == is_misdeclared
 
 
 @HOSTS

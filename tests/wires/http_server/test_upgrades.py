@@ -63,25 +63,21 @@ async def everything(socket: RawSocket) -> bytes:
 
 
 @EVERYWHERE
-@pytest.mark.parametrize(
-    ("connection", "upgrade"),
-    [
-        ("Upgrade", "websocket"),
-        ("keep-alive, Upgrade", "websocket"),
-        ("Upgrade,keep-alive", "WebSocket"),
-        ("upgrade , close", "h2c, websocket"),
-        ("UPGRADE", " websocket , foo/2"),
-    ],
-)
-async def test_the_forms_that_clients_use(http: HttpHost | None, connection: str, upgrade: str) -> None:
+async def test_the_forms_that_clients_use(http: HttpHost | None, subtests: pytest.Subtests) -> None:
     """RFC 6455, section 4.2.1: tokens in lists, in any case. Firefox sends ``keep-alive, Upgrade``."""
-    with trio.fail_after(ENOUGH):
-        async with (
-            served(Watcher().server, http) as port,
-            connected(port, head(Connection=connection, Upgrade=upgrade), call("add", a=20, b=22)) as socket,
+    async with served(Watcher().server, http) as port:
+        for connection, upgrade in (
+            ("Upgrade", "websocket"),
+            ("keep-alive, Upgrade", "websocket"),
+            ("Upgrade,keep-alive", "WebSocket"),
+            ("upgrade , close", "h2c, websocket"),
+            ("UPGRADE", " websocket , foo/2"),
         ):
-            assert (await response(socket))[0] == 101
-            assert (await answer(socket))["id"] == 1
+            data = head(Connection=connection, Upgrade=upgrade), call("add", a=20, b=22)
+            with subtests.test(connection=connection, upgrade=upgrade), trio.fail_after(ENOUGH):
+                async with connected(port, *data) as socket:
+                    assert (await response(socket))[0] == 101
+                    assert (await answer(socket))["id"] == 1
 
 
 @EVERYWHERE
@@ -137,52 +133,47 @@ async def test_a_request_behind_it_is_no_request(http: HttpHost | None) -> None:
 
 
 @EVERYWHERE
-@pytest.mark.parametrize(
-    "refused",
-    [{"Origin": "https://evil.example"}, {"Sec_WebSocket_Key": "short"}, {"Sec_WebSocket_Version": "7"}],
-)
-async def test_nothing_behind_a_refused_one_is_served(http: HttpHost | None, refused: dict[str, str]) -> None:
+async def test_nothing_behind_a_refused_one_is_served(http: HttpHost | None, subtests: pytest.Subtests) -> None:
     """Neither as a request nor as frames: the connection ends."""
-    more = tuple((name, value) for name, value in refused.items() if name == "Origin")
     watcher = Watcher()
-    with trio.fail_after(ENOUGH):
-        async with served(watcher.server, http) as port:
-            behind = request_for(call_tool("hang")), call("hang")
-            data = head("GET /mcp HTTP/1.1", *more, **refused)
-            async with connected(port, data, *behind) as socket:
-                said = await everything(socket)
-            assert said.count(b"HTTP/1.1 ") == 1
-            assert b" 101 " not in said
-            assert not watcher.begun.is_set()
+    async with served(watcher.server, http) as port:
+        for refused in (
+            head("GET /mcp HTTP/1.1", ("Origin", "https://evil.example")),
+            head(Sec_WebSocket_Key="short"),
+            head(Sec_WebSocket_Version="7"),
+        ):
+            with subtests.test(refused=refused), trio.fail_after(ENOUGH):
+                async with connected(port, refused, request_for(call_tool("hang")), call("hang")) as socket:
+                    said = await everything(socket)
+                assert said.count(b"HTTP/1.1 ") == 1
+                assert b" 101 " not in said
+                assert not watcher.begun.is_set()
 
 
 CHUNKED = "Transfer-Encoding", "chunked"
 
 
 @BESIDE_HTTP
-@pytest.mark.parametrize(
-    "data",
-    [
-        head("GET /mcp HTTP/1.1", ("Content-Length", "5")) + b"12345",
-        head("GET /mcp HTTP/1.1", CHUNKED) + b"5\r\n12345\r\n0\r\n\r\n",
-        head("POST /mcp HTTP/1.1", ("Content-Length", "5")) + b"12345",
-        head("OPTIONS /mcp HTTP/1.1"),
-        head("GET /mcp HTTP/1.1", Upgrade="websocket/13"),
-        head("GET /mcp HTTP/1.1", Upgrade="h2c"),
-    ],
-    ids=["length", "chunks", "POST", "OPTIONS", "version", "h2c"],
-)
-async def test_what_must_not_become_one_stays_a_request(http: HttpHost, data: bytes) -> None:
+async def test_what_must_not_become_one_stays_a_request(http: HttpHost, subtests: pytest.Subtests) -> None:
     """The body is a body, and what follows is a request of its own: there are no two ways to read it."""
     follows = request_for(call_tool("add", a=20, b=22))
-    with trio.fail_after(ENOUGH):
-        async with served(Watcher().server, http) as port, connected(port, data, follows) as socket:
-            status, _ = await response(socket)
-            assert 400 <= status < 500
-            with suppress(EOFError, trio.BrokenResourceError):  # the connection may end after it
-                status, body = await response(socket)
-                assert status == 200
-                assert b"42" in body
+    async with served(Watcher().server, http) as port:
+        for data in (
+            head("GET /mcp HTTP/1.1", ("Content-Length", "5")) + b"12345",
+            head("GET /mcp HTTP/1.1", CHUNKED) + b"5\r\n12345\r\n0\r\n\r\n",
+            head("POST /mcp HTTP/1.1", ("Content-Length", "5")) + b"12345",
+            head("OPTIONS /mcp HTTP/1.1"),
+            head("GET /mcp HTTP/1.1", Upgrade="websocket/13"),
+            head("GET /mcp HTTP/1.1", Upgrade="h2c"),
+        ):
+            with subtests.test(data=data), trio.fail_after(ENOUGH):
+                async with connected(port, data, follows) as socket:
+                    status, _ = await response(socket)
+                    assert 400 <= status < 500
+                    with suppress(EOFError, trio.BrokenResourceError):  # the connection may end after it
+                        status, body = await response(socket)
+                        assert status == 200
+                        assert b"42" in body
 
 
 @EVERYWHERE

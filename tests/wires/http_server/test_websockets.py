@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -179,24 +179,12 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("what", sorted(BROKEN))
-async def test_what_breaks_the_rules_closes_its_own_connection_with_the_right_code(what: str) -> None:
-    """RFC 6455, sections 5 to 8; other connections go on."""
-    data, code = BROKEN[what]
-    watcher = Watcher(max_message_bytes=20_000)
-    with trio.fail_after(ENOUGH):
-        async with served(watcher.server) as port:
-            async with raw_socket(port) as other, raw_socket(port) as socket:
-                await socket.send(data)
-                assert await socket.closed_with() == code
-                await other.send(call("add", a=20, b=22))
-                assert (await answer(other))["id"] == 1
-            await still_works(port)
-
-
 @EVERYWHERE
-async def test_none_of_it_ends_anything_else(http: HttpHost | None) -> None:
-    """All of them at once, with a peer that leaves without a word and one that never reads, and on every host."""
+async def test_what_breaks_the_rules_closes_its_own_connection_with_the_right_code(http: HttpHost | None) -> None:
+    """RFC 6455, sections 5 to 8; other connections go on.
+
+    All of them at once, with a peer that leaves without a word and one that never reads, and on every host.
+    """
     watcher = Watcher(max_message_bytes=20_000)
     codes: dict[str, int] = {}
 
@@ -243,44 +231,59 @@ async def test_messages_up_to_the_limit_are_received() -> None:
             assert (await answer(socket))["error"]["code"] == -32700
 
 
-@pytest.mark.parametrize(
-    "code", [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 3000, 3999, 4000, 4999, None]
-)
-async def test_close_is_answered_and_ends_the_handlers(code: int | None) -> None:
+async def test_close_is_answered_and_ends_the_handlers(subtests: pytest.Subtests) -> None:
     """RFC 6455, section 5.5.1: with the same code; nothing more can be sent, so handlers are cancelled."""
-    watcher = Watcher()
-    with trio.fail_after(ENOUGH):
-        async with served(watcher.server) as port, raw_socket(port) as socket:
-            await socket.send(call("hang"))
-            await watcher.begun.wait()
-            payload = b"" if code is None else code.to_bytes(2) + b"bye"
-            await socket.send(frame(CLOSE, payload))
-            found = await socket.receive()
-            assert found.opcode == CLOSE
-            assert found.payload[:2] == payload[:2]
-            await watcher.cancelled.wait()
+    cases: list[int | None] = [
+        1000,
+        1001,
+        1002,
+        1003,
+        1007,
+        1008,
+        1009,
+        1010,
+        1011,
+        1012,
+        1013,
+        3000,
+        3999,
+        4000,
+        4999,
+        None,
+    ]
+    for code in cases:
+        with subtests.test(code=code):
+            watcher = Watcher()
+            with trio.fail_after(ENOUGH):
+                async with served(watcher.server) as port, raw_socket(port) as socket:
+                    await socket.send(call("hang"))
+                    await watcher.begun.wait()
+                    payload = b"" if code is None else code.to_bytes(2) + b"bye"
+                    await socket.send(frame(CLOSE, payload))
+                    found = await socket.receive()
+                    assert found.opcode == CLOSE
+                    assert found.payload[:2] == payload[:2]
+                    await watcher.cancelled.wait()
 
 
 # What ends other libraries' servers.
 
 
 @EVERYWHERE
-@pytest.mark.parametrize(
-    "headers",
-    [
+async def test_odd_bytes_in_the_handshake_end_nothing(http: HttpHost | None, subtests: pytest.Subtests) -> None:
+    odd: list[dict[str, str]] = [
         {"Sec-WebSocket-Protocol": "mcp, gr\xfc\xdfe"},
         {"Sec-WebSocket-Protocol": "\N{GRINNING FACE}"},
         {"Host": "xn--a\N{LATIN SMALL LETTER U WITH DIAERESIS}"},
         {"Sec-WebSocket-Extensions": "permessage-deflate; \xff\xfe"},
-    ],
-)
-async def test_odd_bytes_in_the_handshake_end_nothing(headers: Mapping[str, str], http: HttpHost | None) -> None:
-    with trio.fail_after(ENOUGH):
-        async with served(Watcher().server, http) as port:
-            async with raw_socket(port, headers) as socket:
-                assert socket.status in (101, 400, 421)
-                assert "sec-websocket-extensions" not in socket.headers, "nothing is compressed"
-            await still_works(port)
+    ]
+    async with served(Watcher().server, http) as port:
+        for headers in odd:
+            with subtests.test(headers=headers), trio.fail_after(ENOUGH):
+                async with raw_socket(port, headers) as socket:
+                    assert socket.status in (101, 400, 421)
+                    assert "sec-websocket-extensions" not in socket.headers, "nothing is compressed"
+                await still_works(port)
 
 
 @EVERYWHERE
@@ -300,14 +303,15 @@ async def test_pings_while_the_server_closes_end_nothing(http: HttpHost | None) 
 
 
 @EVERYWHERE
-@pytest.mark.parametrize("how", ["exit", "fail"])
-async def test_a_handler_that_raises_costs_its_own_call(http: HttpHost | None, how: str) -> None:
+async def test_a_handler_that_raises_costs_its_own_call(http: HttpHost | None) -> None:
     with trio.fail_after(ENOUGH):
-        async with served(Watcher().server, http) as port, raw_socket(port) as socket:
-            await socket.send(call(how, 1), call("add", 2, a=1, b=1))
-            seen = {(message := await answer(socket))["id"]: message for _ in range(2)}
-            assert "error" in seen[1] or seen[1]["result"]["isError"]
-            assert "result" in seen[2]
+        async with served(Watcher().server, http) as port:
+            for how in ("exit", "fail"):
+                async with raw_socket(port) as socket:
+                    await socket.send(call(how, 1), call("add", 2, a=1, b=1))
+                    seen = {(message := await answer(socket))["id"]: message for _ in range(2)}
+                    assert "error" in seen[1] or seen[1]["result"]["isError"], how
+                    assert "result" in seen[2], how
 
 
 @EVERYWHERE
@@ -428,21 +432,20 @@ REFUSED: dict[str, tuple[int, dict[str, str | None]]] = {
 }
 
 
-@pytest.mark.parametrize("what", sorted(REFUSED))
-async def test_handshakes_are_refused_by_a_status(what: str) -> None:
+async def test_handshakes_are_refused_by_a_status(subtests: pytest.Subtests) -> None:
     """RFC 6455, section 4.2.2."""
-    status, headers = REFUSED[what]
-    with trio.fail_after(ENOUGH):
-        async with served(Watcher().server) as port:
-            async with raw_socket(port, headers) as socket:
-                assert socket.status == status
-                if status == 426:
-                    assert socket.headers["upgrade"] == "websocket"
-                if what == "version":
-                    assert socket.headers["sec-websocket-version"] == "13"
-                if what != "no upgrade":  # an ordinary request, after which others may follow
-                    await socket.wait_end()
-            await still_works(port)
+    async with served(Watcher().server) as port:
+        for what, (status, headers) in REFUSED.items():
+            with subtests.test(what), trio.fail_after(ENOUGH):
+                async with raw_socket(port, headers) as socket:
+                    assert socket.status == status
+                    if status == 426:
+                        assert socket.headers["upgrade"] == "websocket"
+                    if what == "version":
+                        assert socket.headers["sec-websocket-version"] == "13"
+                    if what != "no upgrade":  # an ordinary request, after which others may follow
+                        await socket.wait_end()
+                await still_works(port)
 
 
 async def test_another_path_is_not_found() -> None:

@@ -12,9 +12,10 @@ def read(*fields: str) -> list[tuple[str, dict[str, str], str | None]]:
     return [(each.scheme, dict(each.parameters), each.token) for each in parse_challenges(fields)]
 
 
-@pytest.mark.parametrize("evil", ['"', "\\", ",", " ", "a", "=", "a=", 'a="', "Bearer ", "a ", "a,"])
-def test_reading_takes_linear_time(evil: str) -> None:
-    field = "Bearer " + evil * (200_000 // len(evil))
-    began = time.perf_counter()
-    read(field)
-    assert time.perf_counter() - began < 1.0
+def test_reading_takes_linear_time(subtests: pytest.Subtests) -> None:
+    for evil in ('"', "\\", ",", " ", "a", "=", "a=", 'a="', "Bearer ", "a ", "a,"):
+        with subtests.test(evil=evil):
+            field = "Bearer " + evil * (200_000 // len(evil))
+            began = time.perf_counter()
+            read(field)
+            assert time.perf_counter() - began < 1.0
