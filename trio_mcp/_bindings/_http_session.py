@@ -68,6 +68,7 @@ class _EventStream:
         reader: Reads what comes now.
         last_event_id: What the next GET goes on after.
         is_open: Whether the last GET has opened it.
+        status: The HTTP status of its answer; `None` if there was none.
     """
 
     def __init__(self, endpoint: RemoteEndpoint, begun: SseReader | None = None) -> None:
@@ -78,11 +79,13 @@ class _EventStream:
         self._retry = self.reader.retry
         self._began_at = 0.0
         self.is_open = False
+        self.status: int | None = None
 
     def begin(self) -> None:
         self.reader = self._endpoint.new_reader()
         self._began_at = trio.current_time()
         self.is_open = False
+        self.status = None
 
     def end(self, *, is_polled: bool) -> None:
         """Take note of what has come.
@@ -220,7 +223,7 @@ class HttpSession:
             if isinstance(failure, SessionLost):
                 return failure
             was_open = was_open or stream.is_open
-            if not was_open and isinstance(failure, HttpStatusError) and failure.status in _NO_STREAM:
+            if not was_open and stream.status in _NO_STREAM:
                 _log.debug("the server has no stream for its own messages: %s", failure)
                 return None
             where = self._endpoint.target.shown
@@ -303,6 +306,7 @@ class HttpSession:
         stream.begin()
         try:
             async with await self._endpoint.get(self.headers, last_event_id=stream.last_event_id) as response:
+                stream.status = response.status
                 if not is_event_stream(response):
                     # Some servers without a stream for their own messages answer 404 instead of 405, which
                     # says nothing about the session. One that gives events ids has promised that they can be had.

@@ -199,7 +199,8 @@ async def test_a_server_without_a_stream_is_not_asked_again(
     """405 is the regular refusal, and 404 a usual one. Whatever else it says may pass."""
 
     async def get(call: HttpCall) -> None:
-        await call.answer(b"", status, None)
+        body = error(None, -32600, "no stream") if status == 405 else b""
+        await call.answer(body, status, "application/json" if body else None)
 
     async with client_of(echo, get=get, session=None) as (client, server):
         await client.request("x/y")
