@@ -41,45 +41,43 @@ async def fetch(url: str, *, method: str = "GET", host: str | None = None) -> tu
 
 @shows("Open Redirection")
 async def test_the_one_answer_is_taken_and_everything_else_is_turned_away() -> None:
-    with trio.fail_after(10):
-        async with open_listener(None) as listener, trio.open_nursery() as nursery:
-            uri = listener.redirect_uri
-            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/callback", uri)
-            answers: list[str] = []
+    async with open_listener(None) as listener, trio.open_nursery() as nursery:
+        uri = listener.redirect_uri
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/callback", uri)
+        answers: list[str] = []
 
-            async def wait() -> None:
-                answers.append(await listener.wait_answer(lambda url: "state=right" in url))
-                await listener.finish(accepted=True)
+        async def wait() -> None:
+            answers.append(await listener.wait_answer(lambda url: "state=right" in url))
+            await listener.finish(accepted=True)
 
-            assert (await fetch(f"{uri}?state=right"))[0] == 400, "before anybody waits"
-            nursery.start_soon(wait)
-            await trio.testing.wait_all_tasks_blocked()
-            assert (await fetch(f"{uri}?state=wrong"))[0] == 400
-            assert (await fetch(f"{uri}s?state=right"))[0] == 404
-            assert (await fetch(f"{uri}?state=right", host="evil.example"))[0] == 404
-            assert (await fetch(f"{uri}?state=right", method="POST"))[0] == 400
-            status, page = await fetch(f"{uri}?state=right&code=<script>")
-            assert status == 200
-            assert "You are logged in" in page
-            assert "script" not in page
+        assert (await fetch(f"{uri}?state=right"))[0] == 400, "before anybody waits"
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await fetch(f"{uri}?state=wrong"))[0] == 400
+        assert (await fetch(f"{uri}s?state=right"))[0] == 404
+        assert (await fetch(f"{uri}?state=right", host="evil.example"))[0] == 404
+        assert (await fetch(f"{uri}?state=right", method="POST"))[0] == 400
+        status, page = await fetch(f"{uri}?state=right&code=<script>")
+        assert status == 200
+        assert "You are logged in" in page
+        assert "script" not in page
     assert answers == [f"{uri}?state=right&code=<script>"]
 
 
 async def test_a_refused_answer_is_shown_as_one_and_the_port_is_free_afterwards() -> None:
-    with trio.fail_after(10):
-        async with open_listener(None) as listener, trio.open_nursery() as nursery:
-            pages: list[tuple[int, str]] = []
+    async with open_listener(None) as listener, trio.open_nursery() as nursery:
+        pages: list[tuple[int, str]] = []
 
-            async def browse() -> None:
-                pages.append(await fetch(f"{listener.redirect_uri}?x"))
+        async def browse() -> None:
+            pages.append(await fetch(f"{listener.redirect_uri}?x"))
 
-            nursery.start_soon(browse)
-            await listener.wait_answer(lambda _: True)
-            await listener.finish(accepted=False)
-        uri = listener.redirect_uri
-        assert "not logged in" in pages[0][1]
-        async with open_listener(uri) as again:
-            assert again.redirect_uri == uri
+        nursery.start_soon(browse)
+        await listener.wait_answer(lambda _: True)
+        await listener.finish(accepted=False)
+    uri = listener.redirect_uri
+    assert "not logged in" in pages[0][1]
+    async with open_listener(uri) as again:
+        assert again.redirect_uri == uri
 
 
 async def test_a_page_does_not_say_what_is_not_known(mock_clock: trio.testing.MockClock) -> None:
@@ -107,18 +105,17 @@ async def test_the_page_shows_what_came_of_the_exchange(fails: bool) -> None:
     pages: list[str] = []
     if fails:
         script.answers["/token"] = [(400, {"error": "invalid_grant"})]
-    with trio.fail_after(10):
 
-        async def browse(answer: str) -> None:
-            pages.append((await fetch(answer))[1])
+    async def browse(answer: str) -> None:
+        pages.append((await fetch(answer))[1])
 
-        async def open_page(url: str) -> None:
-            await browse(script.visit(url))
+    async def open_page(url: str) -> None:
+        await browse(script.visit(url))
 
-        auth = OAuth(open_page=open_page)
-        with pytest.raises(AuthorizationFailed, match="invalid_grant") if fails else nullcontext():
-            async with open_client(script.parameters(), auth=auth) as client:
-                await client.call_tool("one")
+    auth = OAuth(open_page=open_page)
+    with pytest.raises(AuthorizationFailed, match="invalid_grant") if fails else nullcontext():
+        async with open_client(script.parameters(), auth=auth) as client:
+            await client.call_tool("one")
     assert ("You are not logged in" in pages[0]) is fails
     assert ("You are logged in" in pages[0]) is not fails
 
@@ -130,23 +127,22 @@ async def test_an_answer_at_the_path_of_another_authorization_server_is_turned_a
     script.server["authorization_response_iss_parameter_supported"] = False
     honest = path_for("https://honest.example")
     statuses: list[int] = []
-    with trio.fail_after(10):
 
-        async def browse(answer: str) -> None:
-            answer = re.sub(r"&iss=[^&]*", "", answer)
-            ours = urlsplit(answer).path
-            assert ours == path_for(ORIGIN)
-            assert ours != honest
-            for path in (honest, "/callback", f"{ours}/", ours.upper()):
-                statuses.append((await fetch(answer.replace(ours, path)))[0])
-            statuses.append((await fetch(answer))[0])
+    async def browse(answer: str) -> None:
+        answer = re.sub(r"&iss=[^&]*", "", answer)
+        ours = urlsplit(answer).path
+        assert ours == path_for(ORIGIN)
+        assert ours != honest
+        for path in (honest, "/callback", f"{ours}/", ours.upper()):
+            statuses.append((await fetch(answer.replace(ours, path)))[0])
+        statuses.append((await fetch(answer))[0])
 
-        async def open_page(url: str) -> None:
-            await browse(script.visit(url))
+    async def open_page(url: str) -> None:
+        await browse(script.visit(url))
 
-        auth = OAuth(open_page=open_page)
-        async with open_client(script.parameters(), auth=auth) as client:
-            await client.call_tool("one")
+    auth = OAuth(open_page=open_page)
+    async with open_client(script.parameters(), auth=auth) as client:
+        await client.call_tool("one")
     assert statuses == [404, 404, 404, 404, 200]
     (registered,) = script.at("/register")
     redirect_uris: list[str] = registered.form["redirect_uris"]
@@ -175,18 +171,15 @@ async def test_open_page_may_follow_the_page_itself(kind: str) -> None:
         await trio.to_thread.run_sync(plain, url, abandon_on_cancel=kind.startswith("abandons"))
 
     open_pages: dict[str, OpenPage] = {"plain": plain, "returns a coroutine": lambda url: in_thread(url)}
-    with trio.fail_after(5):
-        async with open_client(
-            script.parameters(), auth=OAuth(open_page=open_pages.get(kind, in_thread))
-        ) as client:
-            await client.call_tool("one")
+    async with open_client(script.parameters(), auth=OAuth(open_page=open_pages.get(kind, in_thread))) as client:
+        await client.call_tool("one")
     assert b"You are logged in" in pages[0]
 
 
 async def test_a_plain_open_page_that_never_ends_is_left_alone() -> None:
     release = threading.Event()
     try:
-        with pytest.raises(AuthorizationFailed, match="login_timeout"), trio.fail_after(5):
+        with pytest.raises(AuthorizationFailed, match="login_timeout"):
             auth = OAuth(open_page=lambda _: print(end="") if release.wait(60) else None, login_timeout=0.2)
             async with open_client(ProtectedScript().parameters(), auth=auth):
                 pass
@@ -235,9 +228,8 @@ async def test_what_open_page_raises_after_the_answer_changes_nothing() -> None:
         await fetch(script.visit(url))
         raise RuntimeError("too late")
 
-    with trio.fail_after(5):
-        async with open_client(script.parameters(), auth=OAuth(open_page=open_page)) as client:
-            await client.call_tool("one")
+    async with open_client(script.parameters(), auth=OAuth(open_page=open_page)) as client:
+        await client.call_tool("one")
 
 
 async def test_silent_connections_do_not_keep_the_answer_away() -> None:
@@ -248,40 +240,37 @@ async def test_silent_connections_do_not_keep_the_answer_away() -> None:
         silent = [
             await stack.enter_async_context(await trio.open_tcp_stream("127.0.0.1", port)) for _ in range(40)
         ]
-        with trio.fail_after(5):
-            assert (await fetch(f"{listener.redirect_uri}?state=x"))[0] == 400
-            assert await silent[0].receive_some() == b"", "the oldest have given way"
+        assert (await fetch(f"{listener.redirect_uri}?state=x"))[0] == 400
+        assert await silent[0].receive_some() == b"", "the oldest have given way"
 
 
 async def test_cancelled_nothing_is_left() -> None:
     uris: list[str] = []
-    with trio.fail_after(10):
-        with trio.CancelScope() as scope:
-            async with open_listener(None) as listener:
-                uris.append(listener.redirect_uri)
-                scope.deadline = trio.current_time() + 0.05
-                await listener.wait_answer(lambda _: True)
-        with pytest.raises(OSError):
-            await fetch(uris[0])
+    with trio.CancelScope() as scope:
+        async with open_listener(None) as listener:
+            uris.append(listener.redirect_uri)
+            scope.deadline = trio.current_time() + 0.05
+            await listener.wait_answer(lambda _: True)
+    with pytest.raises(OSError):
+        await fetch(uris[0])
 
 
 async def test_a_login_through_the_listener() -> None:
     """As users have it, but for the browser."""
     script = ProtectedScript()
-    with trio.fail_after(10):
 
-        async def browse(answer: str) -> None:
-            assert (await fetch(answer))[0] == 200
+    async def browse(answer: str) -> None:
+        assert (await fetch(answer))[0] == 200
 
-        async def open_page(url: str) -> None:
-            await browse(script.visit(url))
+    async def open_page(url: str) -> None:
+        await browse(script.visit(url))
 
-        auth = OAuth(open_page=open_page)
-        async with open_client(script.parameters(), auth=auth) as client:
-            await client.call_tool("one")
-            script.tokens.clear()
-            script.refresh_tokens.clear()
-            await client.call_tool("two")
+    auth = OAuth(open_page=open_page)
+    async with open_client(script.parameters(), auth=auth) as client:
+        await client.call_tool("one")
+        script.tokens.clear()
+        script.refresh_tokens.clear()
+        await client.call_tool("two")
     assert len(script.pages) == 2
     redirects = {parse_qs(urlsplit(page).query)["redirect_uri"][0] for page in script.pages}
     assert len(redirects) == 1, "the port that was registered is used again"

@@ -79,22 +79,21 @@ def start(url: str, file: Path) -> subprocess.Popen[bytes]:
 async def test_a_process_waits_for_the_login_of_another(tmp_path: Path) -> None:
     """It asks nobody itself meanwhile, and its clocks stand still."""
     file = tmp_path / "tokens.json"
-    with trio.fail_after(60):
-        async with protected() as (url, login):
-            other: list[subprocess.Popen[bytes]] = []
+    async with protected() as (url, login):
+        other: list[subprocess.Popen[bytes]] = []
 
-            async def log_in(page: str) -> str | None:
-                asked = len(login.requests)
-                other.append(start(url, file))
-                while len(login.requests) == asked:
-                    await trio.sleep(0.05)  # until it has found out where a person would log in
-                await trio.sleep(2.0)
-                return await log_in_at(page)
+        async def log_in(page: str) -> str | None:
+            asked = len(login.requests)
+            other.append(start(url, file))
+            while len(login.requests) == asked:
+                await trio.sleep(0.05)  # until it has found out where a person would log in
+            await trio.sleep(2.0)
+            return await log_in_at(page)
 
-            auth = OAuth(store=FileTokenStore(file), open_page=log_in, listen=False, redirect_uri=CALLBACK)
-            async with open_client(url, auth=auth) as client:
-                await client.call_tool("hello")
-            out, errors = await trio.to_thread.run_sync(other[0].communicate, abandon_on_cancel=True)
+        auth = OAuth(store=FileTokenStore(file), open_page=log_in, listen=False, redirect_uri=CALLBACK)
+        async with open_client(url, auth=auth) as client:
+            await client.call_tool("hello")
+        out, errors = await trio.to_thread.run_sync(other[0].communicate, abandon_on_cancel=True)
     assert (out, errors.decode()[-2000:]) == (b"hello\n", "")
     assert [each.name for each in tmp_path.iterdir()] == ["tokens.json"]
 
@@ -102,26 +101,25 @@ async def test_a_process_waits_for_the_login_of_another(tmp_path: Path) -> None:
 async def test_a_process_that_is_killed_in_a_login_holds_nobody_up_for_long(tmp_path: Path) -> None:
     """Its note is good for 15 s, unless it says so again."""
     file = tmp_path / "tokens.json"
-    with trio.fail_after(60):
-        async with protected() as (url, _):
-            victim = start(url, file)
-            assert victim.stdout is not None
-            assert await trio.to_thread.run_sync(victim.stdout.readline) == b"asked\n"
-            victim.kill()
-            await trio.to_thread.run_sync(victim.communicate)
-            kept: dict[str, Any] = json.loads(file.read_text())["entries"]
-            (note,) = [key for key in kept if key.startswith("login")]
-            said = json.loads(kept[note][0])
-            assert 0 < said["until"] - time.time() <= 15
-            store = FileTokenStore(file)
-            await store.set(note, json.dumps({**said, "until": time.time() + 1}))
-            asked: list[float] = []
+    async with protected() as (url, _):
+        victim = start(url, file)
+        assert victim.stdout is not None
+        assert await trio.to_thread.run_sync(victim.stdout.readline) == b"asked\n"
+        victim.kill()
+        await trio.to_thread.run_sync(victim.communicate)
+        kept: dict[str, Any] = json.loads(file.read_text())["entries"]
+        (note,) = [key for key in kept if key.startswith("login")]
+        said = json.loads(kept[note][0])
+        assert 0 < said["until"] - time.time() <= 15
+        store = FileTokenStore(file)
+        await store.set(note, json.dumps({**said, "until": time.time() + 1}))
+        asked: list[float] = []
 
-            async def log_in(page: str) -> str | None:
-                asked.append(time.time())
-                return await log_in_at(page)
+        async def log_in(page: str) -> str | None:
+            asked.append(time.time())
+            return await log_in_at(page)
 
-            auth = OAuth(store=store, open_page=log_in, listen=False, redirect_uri=CALLBACK)
-            async with open_client(url, auth=auth, request_timeout=0.5) as client:
-                await client.call_tool("hello")
+        auth = OAuth(store=store, open_page=log_in, listen=False, redirect_uri=CALLBACK)
+        async with open_client(url, auth=auth, request_timeout=0.5) as client:
+            await client.call_tool("hello")
     assert len(asked) == 1

@@ -52,7 +52,7 @@ async def test_what_the_other_end_of_a_websocket_quotes_is_not_shown(caplog: pyt
 
     settings = HttpServerSettings(path="/mcp")
     shown: list[str] = []
-    with caplog.at_level(logging.DEBUG), trio.fail_after(20):
+    with caplog.at_level(logging.DEBUG):
         async with trio.open_nursery() as nursery:
             serve = partial(serve_websocket, server, port=0, authenticate=authenticate, settings=settings)
             (url,) = await nursery.start(serve)
@@ -75,13 +75,12 @@ async def test_why_a_websocket_is_closed_quotes_nothing() -> None:
         await websocket.get_message()
         await websocket.aclose(4000, dict(request.headers)[b"authorization"].decode())
 
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            listen = partial(trio_websocket.serve_websocket, serve, "127.0.0.1", 0, None)
-            listening = await nursery.start(listen)
-            url = f"ws://127.0.0.1:{listening.port}/mcp"
-            with pytest.raises(McpError, match=r"Bearer \*\*\*") as failed:
-                async with open_client(url, auth=StaticToken(BEARER)):
-                    pass
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        listen = partial(trio_websocket.serve_websocket, serve, "127.0.0.1", 0, None)
+        listening = await nursery.start(listen)
+        url = f"ws://127.0.0.1:{listening.port}/mcp"
+        with pytest.raises(McpError, match=r"Bearer \*\*\*") as failed:
+            async with open_client(url, auth=StaticToken(BEARER)):
+                pass
+        nursery.cancel_scope.cancel()
     assert BEARER not in shown_of(failed.value)

@@ -62,51 +62,49 @@ async def test_a_server_at_a_unix_socket_is_logged_in_at(kind: str, tmp_path: Pa
     path = tmp_path / "mcp.sock"
     login = AuthorizationServer(dpop="required" if kind == "bound" else None)
     login.add_client("job", secret="s3cret")
-    with trio.fail_after(20):
-        async with login.serving() as issuer, trio.open_nursery() as nursery:
-            makers: dict[str, Callable[[], Auth]] = {
-                "token": lambda: StaticToken(login.issue(resource=RESOURCE)),
-                "program": lambda: ClientCredentials(client_id="job", client_secret="s3cret", issuer=issuer),
-                "person": lambda: OAuth(open_page=log_in_at, listen=False, redirect_uri=CALLBACK),
-                "bound": lambda: OAuth(open_page=log_in_at, listen=False, redirect_uri=CALLBACK),
-            }
-            auth = makers[kind]()
-            protection = login.protect(RESOURCE, dpop="required" if kind == "bound" else "accepted")
-            serve = partial(serve_http, make_server(), unix_path=path, auth=protection, http="lean")
-            urls: tuple[str, ...] = await nursery.start(serve)
-            assert urls == (f"http+unix://{quote(str(path), safe='')}/mcp",)
-            async with open_client(urls[0], auth=auth) as client:
-                said = (await client.call_tool("who")).text
-            nursery.cancel_scope.cancel()
+    async with login.serving() as issuer, trio.open_nursery() as nursery:
+        makers: dict[str, Callable[[], Auth]] = {
+            "token": lambda: StaticToken(login.issue(resource=RESOURCE)),
+            "program": lambda: ClientCredentials(client_id="job", client_secret="s3cret", issuer=issuer),
+            "person": lambda: OAuth(open_page=log_in_at, listen=False, redirect_uri=CALLBACK),
+            "bound": lambda: OAuth(open_page=log_in_at, listen=False, redirect_uri=CALLBACK),
+        }
+        auth = makers[kind]()
+        protection = login.protect(RESOURCE, dpop="required" if kind == "bound" else "accepted")
+        serve = partial(serve_http, make_server(), unix_path=path, auth=protection, http="lean")
+        urls: tuple[str, ...] = await nursery.start(serve)
+        assert urls == (f"http+unix://{quote(str(path), safe='')}/mcp",)
+        async with open_client(urls[0], auth=auth) as client:
+            said = (await client.call_tool("who")).text
+        nursery.cancel_scope.cancel()
     assert said == f"{'job' if kind == 'program' else 'ann'}, {'bound' if kind == 'bound' else 'not bound'}"
 
 
 async def test_a_code_is_entered_at_the_authorization_server_for_tests() -> None:
     """For one that binds tokens, too, and refuses whom nobody has let in."""
     login = AuthorizationServer()
-    with trio.fail_after(30):
-        async with login.serving() as issuer:
-            protection = ResourceServer(RESOURCE, authorization_servers=[issuer])
-            app = McpASGI(make_server(), auth=protection)
-            parameters = HttpServerParameters(RESOURCE, app=app)
-            shown: list[str] = []
+    async with login.serving() as issuer:
+        protection = ResourceServer(RESOURCE, authorization_servers=[issuer])
+        app = McpASGI(make_server(), auth=protection)
+        parameters = HttpServerParameters(RESOURCE, app=app)
+        shown: list[str] = []
 
-            def enter(code: DeviceCode) -> None:  # in a thread, as a plain function
-                shown.append(code.user_code)
-                with urllib.request.urlopen(code.verification_uri) as page:
-                    assert b"Which code was shown to you?" in page.read()
-                assert code.verification_uri_complete is not None
-                urllib.request.urlopen(code.verification_uri_complete).close()
+        def enter(code: DeviceCode) -> None:  # in a thread, as a plain function
+            shown.append(code.user_code)
+            with urllib.request.urlopen(code.verification_uri) as page:
+                assert b"Which code was shown to you?" in page.read()
+            assert code.verification_uri_complete is not None
+            urllib.request.urlopen(code.verification_uri_complete).close()
 
-            async with open_client(parameters, auth=OAuth(show_code=enter)) as client:
-                assert (await client.call_tool("who")).text == "ann, not bound"
-            login.dpop = "required"
-            async with open_client(parameters, auth=OAuth(show_code=enter)) as client:
-                assert (await client.call_tool("who")).text == "ann, bound"
-            login.consent = "denied"
-            with pytest.raises(AuthorizationFailed, match="access_denied: the person does not agree"):
-                async with open_client(parameters, auth=OAuth(show_code=enter)):
-                    pass
+        async with open_client(parameters, auth=OAuth(show_code=enter)) as client:
+            assert (await client.call_tool("who")).text == "ann, not bound"
+        login.dpop = "required"
+        async with open_client(parameters, auth=OAuth(show_code=enter)) as client:
+            assert (await client.call_tool("who")).text == "ann, bound"
+        login.consent = "denied"
+        with pytest.raises(AuthorizationFailed, match="access_denied: the person does not agree"):
+            async with open_client(parameters, auth=OAuth(show_code=enter)):
+                pass
     assert len(set(shown)) == 3
     assert login.grants["authorization_code"] == 0
 
@@ -138,11 +136,10 @@ async def test_a_machine_without_ipv4_is_listened_on_as_it_can_be(monkeypatch: p
             read = partial(urllib.request.urlopen, url)
             answers.append((await trio.to_thread.run_sync(read)).read().decode())
 
-        with trio.fail_after(10):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(browse)
-                assert (await listener.wait_answer(lambda _: True)).endswith("?code=c&state=s")
-                await listener.finish(accepted=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(browse)
+            assert (await listener.wait_answer(lambda _: True)).endswith("?code=c&state=s")
+            await listener.finish(accepted=True)
     assert "You are logged in" in answers[0]
 
 
@@ -172,22 +169,21 @@ async def test_a_client_that_is_a_url_proves_itself_by_its_key() -> None:
         "ES256",
     )
     login = AuthorizationServer(documents={CLIENT: document}, registration=False)
-    with trio.fail_after(20):
-        async with login.serving() as issuer:
-            protection = ResourceServer(RESOURCE, authorization_servers=[issuer])
-            parameters = HttpServerParameters(RESOURCE, app=McpASGI(make_server(), auth=protection))
-            store = MemoryTokenStore()
-            given: dict[str, Any] = {"open_page": log_in_at, "listen": False, "redirect_uri": CALLBACK}
-            auth = OAuth(client_metadata_url=CLIENT, key=key, store=store, **given)
-            async with open_client(parameters, auth=auth) as client:
-                assert (await client.call_tool("who")).text == "ann, not bound"
-            other = OAuth(client_metadata_url=CLIENT, key=key_for_tests(), **given)
-            with pytest.raises(AuthorizationFailed, match="invalid_client"):
-                async with open_client(parameters, auth=other):
-                    pass
-            with pytest.raises(AuthorizationFailed, match="invalid_client"):
-                async with open_client(parameters, auth=OAuth(client_metadata_url=CLIENT, **given)):
-                    pass
+    async with login.serving() as issuer:
+        protection = ResourceServer(RESOURCE, authorization_servers=[issuer])
+        parameters = HttpServerParameters(RESOURCE, app=McpASGI(make_server(), auth=protection))
+        store = MemoryTokenStore()
+        given: dict[str, Any] = {"open_page": log_in_at, "listen": False, "redirect_uri": CALLBACK}
+        auth = OAuth(client_metadata_url=CLIENT, key=key, store=store, **given)
+        async with open_client(parameters, auth=auth) as client:
+            assert (await client.call_tool("who")).text == "ann, not bound"
+        other = OAuth(client_metadata_url=CLIENT, key=key_for_tests(), **given)
+        with pytest.raises(AuthorizationFailed, match="invalid_client"):
+            async with open_client(parameters, auth=other):
+                pass
+        with pytest.raises(AuthorizationFailed, match="invalid_client"):
+            async with open_client(parameters, auth=OAuth(client_metadata_url=CLIENT, **given)):
+                pass
     forms = [each.parameters for each in login.requests if each.path == "/token"]
     assert all("client_secret" not in each for each in forms)
     assert forms[0]["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"

@@ -56,18 +56,17 @@ async def test_a_websocket_is_authorized_in_its_handshake() -> None:
         return "hello"
 
     badge = Badge()
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            serve = partial(serve_websocket, server, port=0, authenticate=authenticate)
-            (url,) = await nursery.start(serve)
-            async with open_client(url, auth=badge) as client:
-                await client.call_tool("hello")
-            with pytest.raises(AuthorizationRefused, match="auth=OAuth") as refused:
-                async with open_client(url):
-                    pass
-            assert (refused.value.status, refused.value.scope) == (401, "mcp")
-            with pytest.raises(AuthorizationRefused, match="is not accepted"):
-                async with open_client(url, auth=StaticToken("other")):
-                    pass
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        serve = partial(serve_websocket, server, port=0, authenticate=authenticate)
+        (url,) = await nursery.start(serve)
+        async with open_client(url, auth=badge) as client:
+            await client.call_tool("hello")
+        with pytest.raises(AuthorizationRefused, match="auth=OAuth") as refused:
+            async with open_client(url):
+                pass
+        assert (refused.value.status, refused.value.scope) == (401, "mcp")
+        with pytest.raises(AuthorizationRefused, match="is not accepted"):
+            async with open_client(url, auth=StaticToken("other")):
+                pass
+        nursery.cancel_scope.cancel()
     assert badge.shown == ["old", "new"]

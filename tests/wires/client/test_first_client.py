@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 import pytest
-import trio
 from wires import wait_lost
 
 from trio_mcp import (
@@ -38,11 +37,10 @@ async def test_a_server_that_is_another_when_it_comes_back_is_given_up(tmp_path:
     )
     policy = RestartPolicy(first_delay=0.01, max_restarts=2)
     parameters = StdioServerParameters(sys.executable, ["-c", code], restart=policy)
-    with trio.fail_after(30):
-        async with open_client(parameters, revision=LEGACY) as client:
-            await client.set_log_level("debug")
-            with pytest.raises(ConnectionLost):
-                await client.request("x/die")
-            lost = await wait_lost(client.ping)
-            assert "could not be restored: initialize: the server wants to speak 1999-01-01" in lost.reason
-            assert isinstance(lost.__cause__, RemoteProtocolError)
+    async with open_client(parameters, revision=LEGACY) as client:
+        await client.set_log_level("debug")
+        with pytest.raises(ConnectionLost):
+            await client.request("x/die")
+        lost = await wait_lost(client.ping)
+        assert "could not be restored: initialize: the server wants to speak 1999-01-01" in lost.reason
+        assert isinstance(lost.__cause__, RemoteProtocolError)

@@ -36,12 +36,11 @@ def curious_server() -> Server[Any]:
 @asynccontextmanager
 async def shown(server: Server[Any], tool: str) -> AsyncGenerator[tuple[Raw, str]]:
     """Serve the host, and return what asks it, and its origin."""
-    with trio.fail_after(30):
-        async with trio.open_nursery() as nursery:
-            url: str = await nursery.start(partial(HOST["show_app"], server, tool, {}))
-            async with open_http_client() as http:
-                yield Raw(http, parse_target(url)), url
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        url: str = await nursery.start(partial(HOST["show_app"], server, tool, {}))
+        async with open_http_client() as http:
+            yield Raw(http, parse_target(url)), url
+        nursery.cancel_scope.cancel()
 
 
 async def test_the_page_and_the_sandbox_are_of_two_origins_with_policies_of_their_own() -> None:

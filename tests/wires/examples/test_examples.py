@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-import trio
 from places import EXAMPLES
 
 from trio_mcp import StdioServerParameters, open_client, types
@@ -53,31 +52,29 @@ def test_a_person_at_the_terminal_decides(name: str, typed: list[str]) -> None:
 
 async def test_the_ten_line_server_adds() -> None:
     """What the README calls ten lines."""
-    with trio.fail_after(30):
-        parameters = StdioServerParameters(sys.executable, [str(EXAMPLES / "ten_lines.py")])
-        async with open_client(parameters) as client:
-            result = await client.call_tool("add", {"a": 40, "b": 2})
+    parameters = StdioServerParameters(sys.executable, [str(EXAMPLES / "ten_lines.py")])
+    async with open_client(parameters) as client:
+        result = await client.call_tool("add", {"a": 40, "b": 2})
     assert result.content == (types.TextContent(text="42"),)
 
 
 async def test_the_library_counts_its_books() -> None:
     """Errors for the model, structured results, and a lifespan that is shared by the calls."""
-    with trio.fail_after(30):
-        parameters = StdioServerParameters(
-            sys.executable, [str(EXAMPLES / "library_server.py")], stderr=lambda _: None
-        )
-        async with open_client(parameters) as client:
-            found = await client.call_tool("search", {"words": "u"})
-            assert found.structured_content == ["Dune", "Ulysses"]
-            reserved = await client.call_tool("reserve", {"title": "Emma", "copies": 2})
-            assert reserved.structured_content == {"title": "Emma", "copies": 2, "left": 0}
-            for arguments, words in (
-                ({"title": "Emma"}, "only 0 copies"),
-                ({"title": "Dracula"}, "look for it"),
-                ({"title": "Dune", "copies": 0}, "copies"),
-            ):
-                refused = await client.call_tool("reserve", arguments)
-                assert refused.is_error
-                (block,) = refused.content
-                assert isinstance(block, types.TextContent)
-                assert words in block.text
+    parameters = StdioServerParameters(
+        sys.executable, [str(EXAMPLES / "library_server.py")], stderr=lambda _: None
+    )
+    async with open_client(parameters) as client:
+        found = await client.call_tool("search", {"words": "u"})
+        assert found.structured_content == ["Dune", "Ulysses"]
+        reserved = await client.call_tool("reserve", {"title": "Emma", "copies": 2})
+        assert reserved.structured_content == {"title": "Emma", "copies": 2, "left": 0}
+        for arguments, words in (
+            ({"title": "Emma"}, "only 0 copies"),
+            ({"title": "Dracula"}, "look for it"),
+            ({"title": "Dune", "copies": 0}, "copies"),
+        ):
+            refused = await client.call_tool("reserve", arguments)
+            assert refused.is_error
+            (block,) = refused.content
+            assert isinstance(block, types.TextContent)
+            assert words in block.text

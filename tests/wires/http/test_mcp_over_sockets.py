@@ -46,49 +46,47 @@ async def serve(connection: ServerConnection) -> None:
 
 async def test_calls_share_connections_and_failures_stay_where_they_are() -> None:
     """JSON and streams on one connection; a reset, a cut stream and a cancelled call each cost only themselves."""
-    with trio.fail_after(30):
-        async with (
-            serve_http_script(serve) as server,
-            open_streamable_http(HttpServerParameters(server.target.url), Limits()) as channel,
-            open_client(channel) as client,
-        ):
-            for method in ("x/json", "x/stream", "x/json", "x/stream"):
-                assert (await client.request(method))["connection"] == 1
-            for method in ("x/reset", "x/cut"):
-                with pytest.raises(ConnectionLost, match="closed the connection"):
-                    await client.request(method)
-                assert "connection" in await client.request("x/json")
-            before = server.connections
-            with trio.move_on_after(0.05) as scope:
-                await client.request("x/hang")
-            assert scope.cancelled_caught
-            while server.open > 1:  # the server sees the disconnect
-                await trio.sleep(0.001)
-            async with trio.open_nursery() as nursery:
-                for n in range(50):
-                    nursery.start_soon(client.request, ("x/json", "x/stream")[n % 2])
-            assert server.connections > before
-        await server.wait_all_gone()
+    async with (
+        serve_http_script(serve) as server,
+        open_streamable_http(HttpServerParameters(server.target.url), Limits()) as channel,
+        open_client(channel) as client,
+    ):
+        for method in ("x/json", "x/stream", "x/json", "x/stream"):
+            assert (await client.request(method))["connection"] == 1
+        for method in ("x/reset", "x/cut"):
+            with pytest.raises(ConnectionLost, match="closed the connection"):
+                await client.request(method)
+            assert "connection" in await client.request("x/json")
+        before = server.connections
+        with trio.move_on_after(0.05) as scope:
+            await client.request("x/hang")
+        assert scope.cancelled_caught
+        while server.open > 1:  # the server sees the disconnect
+            await trio.sleep(0.001)
+        async with trio.open_nursery() as nursery:
+            for n in range(50):
+                nursery.start_soon(client.request, ("x/json", "x/stream")[n % 2])
+        assert server.connections > before
+    await server.wait_all_gone()
 
 
 async def test_many_cancelled_calls_leave_nothing_behind() -> None:
     """Neither a connection in use nor an id that waits, after hundreds of deadlines at any moment."""
-    with trio.fail_after(30):
-        async with (
-            serve_http_script(serve) as server,
-            open_streamable_http(HttpServerParameters(server.target.url), Limits()) as channel,
-            open_client(channel) as client,
-        ):
+    async with (
+        serve_http_script(serve) as server,
+        open_streamable_http(HttpServerParameters(server.target.url), Limits()) as channel,
+        open_client(channel) as client,
+    ):
 
-            async def ask(n: int) -> None:
-                with trio.move_on_after(n % 17 / 500):
-                    await client.request(("x/json", "x/stream", "x/hang")[n % 3])
+        async def ask(n: int) -> None:
+            with trio.move_on_after(n % 17 / 500):
+                await client.request(("x/json", "x/stream", "x/hang")[n % 3])
 
-            async with trio.open_nursery() as nursery:
-                for n in range(300):
-                    nursery.start_soon(ask, n)
-            assert "connection" in await client.request("x/json")
-            assert not channel._inbox.unanswered
-            while server.open > 16:
-                await trio.sleep(0.001)
-        await server.wait_all_gone()
+        async with trio.open_nursery() as nursery:
+            for n in range(300):
+                nursery.start_soon(ask, n)
+        assert "connection" in await client.request("x/json")
+        assert not channel._inbox.unanswered
+        while server.open > 16:
+            await trio.sleep(0.001)
+    await server.wait_all_gone()

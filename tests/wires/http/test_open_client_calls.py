@@ -33,13 +33,12 @@ async def serve_modern(connection: ServerConnection) -> None:
 
 
 async def test_a_url_is_enough() -> None:
-    with trio.fail_after(20):
-        async with serve_http_script(serve_modern) as server, open_client(server.target.url) as client:
-            assert client.revision == "2026-07-28"
-            async with trio.open_nursery() as nursery:
-                for _ in range(20):
-                    nursery.start_soon(client.request, "x/y")
-        await server.wait_all_gone()
+    async with serve_http_script(serve_modern) as server, open_client(server.target.url) as client:
+        assert client.revision == "2026-07-28"
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(client.request, "x/y")
+    await server.wait_all_gone()
 
 
 async def test_tls_with_a_context_of_ones_own() -> None:
@@ -53,26 +52,24 @@ async def test_tls_with_a_context_of_ones_own() -> None:
     def wrap(stream: trio.SocketStream) -> trio.abc.Stream:
         return trio.SSLStream(stream, theirs, server_side=True, https_compatible=True)
 
-    with trio.fail_after(20):
-        async with serve_http_script(serve_modern, wrap=wrap) as server:
-            parameters = HttpServerParameters(
-                server.target.url, headers={"X-Token": "t"}, http=HttpSettings(ssl_context=ours)
-            )
-            async with open_client(parameters) as client:
-                assert (await client.request("x/y"))["token"] == "t"
-            with pytest.raises(ConnectionLost, match="certificate cannot be trusted"):
-                async with open_client(server.target.url):
-                    raise AssertionError
+    async with serve_http_script(serve_modern, wrap=wrap) as server:
+        parameters = HttpServerParameters(
+            server.target.url, headers={"X-Token": "t"}, http=HttpSettings(ssl_context=ours)
+        )
+        async with open_client(parameters) as client:
+            assert (await client.request("x/y"))["token"] == "t"
+        with pytest.raises(ConnectionLost, match="certificate cannot be trusted"):
+            async with open_client(server.target.url):
+                raise AssertionError
 
 
 async def test_a_proxy_of_ones_own_is_asked_for_everything() -> None:
     """Also for this machine, unlike one that the environment names."""
-    with trio.fail_after(20):
-        async with serve_http_script(serve_modern) as proxy:
-            address = f"http://user:word@127.0.0.1:{proxy.target.port}"
-            parameters = HttpServerParameters("http://127.0.0.1:9/mcp", http=HttpSettings(proxy=address))
-            async with open_client(parameters) as client:
-                assert (await client.request("x/y"))["target"] == "http://127.0.0.1:9/mcp"
+    async with serve_http_script(serve_modern) as proxy:
+        address = f"http://user:word@127.0.0.1:{proxy.target.port}"
+        parameters = HttpServerParameters("http://127.0.0.1:9/mcp", http=HttpSettings(proxy=address))
+        async with open_client(parameters) as client:
+            assert (await client.request("x/y"))["target"] == "http://127.0.0.1:9/mcp"
     assert "word" not in repr(parameters)
     for wrong in ("socks5://127.0.0.1", "http://"):
         with pytest.raises(ValueError, match=r"prox|URL"):

@@ -37,27 +37,25 @@ async def test_both_eras_on_another_host(host: str, *, is_mounted: bool) -> None
     mcp = McpASGI(Watcher().server, SETTINGS)
     app: Any = mounted(mcp) if is_mounted else mcp
     path = "/tools/mcp" if is_mounted else "/mcp"
-    with trio.fail_after(40):
-        async with hosted(host, app) as base:
-            for revision in Revision:
-                async with open_client(f"{base.replace('http', 'ws')}{path}", revision=revision) as client:
-                    assert (await client.call_tool("add", {"a": 20, "b": 22})).text == "42"
-                    assert len((await client.call_tool("large", {"size": 300_000})).text) == 300_000
-            async with open_client(f"{base}{path}") as client:
+    async with hosted(host, app) as base:
+        for revision in Revision:
+            async with open_client(f"{base.replace('http', 'ws')}{path}", revision=revision) as client:
                 assert (await client.call_tool("add", {"a": 20, "b": 22})).text == "42"
-            if is_mounted:
-                async with raw_socket(port_of(base)) as socket:
-                    assert socket.status in (403, 404)
+                assert len((await client.call_tool("large", {"size": 300_000})).text) == 300_000
+        async with open_client(f"{base}{path}") as client:
+            assert (await client.call_tool("add", {"a": 20, "b": 22})).text == "42"
+        if is_mounted:
+            async with raw_socket(port_of(base)) as socket:
+                assert socket.status in (403, 404)
 
 
 @HOSTS
 async def test_it_is_opt_in(host: str) -> None:
-    with trio.fail_after(40):
-        async with hosted(host, McpASGI(Watcher().server)) as base:
-            async with raw_socket(port_of(base)) as socket:
-                assert socket.status == 403
-            async with open_client(f"{base}/mcp") as client:
-                assert (await client.call_tool("add", {"a": 20, "b": 22})).text == "42"
+    async with hosted(host, McpASGI(Watcher().server)) as base:
+        async with raw_socket(port_of(base)) as socket:
+            assert socket.status == 403
+        async with open_client(f"{base}/mcp") as client:
+            assert (await client.call_tool("add", {"a": 20, "b": 22})).text == "42"
 
 
 GOOD: dict[str, str | None] = {"Authorization": "Bearer good"}
@@ -82,7 +80,7 @@ async def test_handshakes_are_refused_by_a_status(host: str, subtests: pytest.Su
         url = f"{base.replace('http', 'ws')}/mcp"
         good = WebSocketServerParameters(url, headers={"Authorization": "Bearer good"})
         for what, (status, headers, path) in REFUSED.items():
-            with subtests.test(what), trio.fail_after(40):
+            with subtests.test(what):
                 async with raw_socket(port_of(base), headers, path) as socket:
                     assert socket.status == status
                     if what == "refused by authenticate":
@@ -96,36 +94,34 @@ async def test_sessions_are_limited(host: str) -> None:
     """max_sessions_per_principal: who rests gives way with 1013, and who does not is not disturbed."""
     watcher = Watcher()
     settings = attrs.evolve(SETTINGS, max_sessions=10, max_sessions_per_principal=1)
-    with trio.fail_after(40):
-        async with (
-            hosted(host, McpASGI(watcher.server, settings)) as base,
-            raw_socket(port_of(base)) as first,
-            raw_socket(port_of(base)) as second,
-        ):
-            assert second.status == 101
-            assert await first.closed_with() == 1013
-            await second.send(call("hang"))
-            await watcher.begun.wait()
-            async with raw_socket(port_of(base)) as third:
-                assert third.status == 429
-                assert int(third.headers["retry-after"]) >= 1
+    async with (
+        hosted(host, McpASGI(watcher.server, settings)) as base,
+        raw_socket(port_of(base)) as first,
+        raw_socket(port_of(base)) as second,
+    ):
+        assert second.status == 101
+        assert await first.closed_with() == 1013
+        await second.send(call("hang"))
+        await watcher.begun.wait()
+        async with raw_socket(port_of(base)) as third:
+            assert third.status == 429
+            assert int(third.headers["retry-after"]) >= 1
 
 
 @HOSTS
 @pytest.mark.parametrize("polite", [False, True])
 async def test_a_client_that_leaves_ends_its_handlers_alone(host: str, *, polite: bool) -> None:
     watcher = Watcher()
-    with trio.fail_after(40):
-        async with hosted(host, McpASGI(watcher.server, SETTINGS)) as base, raw_socket(port_of(base)) as other:
-            async with raw_socket(port_of(base)) as socket:
-                await socket.send(call("hang"))
-                await watcher.begun.wait()
-                if polite:
-                    await socket.send(frame(CLOSE, (1000).to_bytes(2)))
-                    assert (await socket.receive()).code == 1000
-            await watcher.cancelled.wait()
-            await other.send(call("add", a=20, b=22))
-            assert (await answer(other))["id"] == 1
+    async with hosted(host, McpASGI(watcher.server, SETTINGS)) as base, raw_socket(port_of(base)) as other:
+        async with raw_socket(port_of(base)) as socket:
+            await socket.send(call("hang"))
+            await watcher.begun.wait()
+            if polite:
+                await socket.send(frame(CLOSE, (1000).to_bytes(2)))
+                assert (await socket.receive()).code == 1000
+        await watcher.cancelled.wait()
+        await other.send(call("add", a=20, b=22))
+        assert (await answer(other))["id"] == 1
 
 
 BROKEN = {
@@ -147,7 +143,7 @@ async def test_what_is_not_allowed_closes_its_own_connection(host: str, subtests
         raw_socket(port_of(base)) as other,
     ):
         for what, (data, code) in BROKEN.items():
-            with subtests.test(what), trio.fail_after(40):
+            with subtests.test(what):
                 async with raw_socket(port_of(base)) as socket:
                     await socket.send(data, call("add", a=1, b=1))
                     assert await socket.closed_with() == code
@@ -159,34 +155,31 @@ async def test_what_is_not_allowed_closes_its_own_connection(host: str, subtests
 async def test_a_host_that_stops_ends_the_session(host: str) -> None:
     """It cancels the application after its own graceful timeout; nothing of the session is left then."""
     watcher = Watcher()
-    with trio.fail_after(40):
-        async with hosted(host, McpASGI(watcher.server, SETTINGS), graceful_timeout=0.2) as base:
-            stream = await trio.open_tcp_stream("127.0.0.1", port_of(base))
-            async with raw_socket(port_of(base)) as socket:
-                await stream.aclose()
-                await socket.send(call("hang"))
-                await watcher.begun.wait()
-        assert not watcher.running
+    async with hosted(host, McpASGI(watcher.server, SETTINGS), graceful_timeout=0.2) as base:
+        stream = await trio.open_tcp_stream("127.0.0.1", port_of(base))
+        async with raw_socket(port_of(base)) as socket:
+            await stream.aclose()
+            await socket.send(call("hang"))
+            await watcher.begun.wait()
+    assert not watcher.running
 
 
 @HOSTS
 async def test_the_client_learns_how_it_was_closed(host: str) -> None:
     """The reason is in what calls raise, where the application closes the session itself."""
     watcher = Watcher(max_message_bytes=20_000)
-    with trio.fail_after(40):
-        async with (
-            hosted(host, McpASGI(watcher.server, SETTINGS)) as base,
-            open_client(f"{base.replace('http', 'ws')}/mcp") as client,
-        ):
-            with pytest.raises(ConnectionLost, match=r"1009 \(message too big\): .*max_message_bytes"):
-                await client.call_tool("add", {"a": 1, "b": "x" * 30_000})
+    async with (
+        hosted(host, McpASGI(watcher.server, SETTINGS)) as base,
+        open_client(f"{base.replace('http', 'ws')}/mcp") as client,
+    ):
+        with pytest.raises(ConnectionLost, match=r"1009 \(message too big\): .*max_message_bytes"):
+            await client.call_tool("add", {"a": 1, "b": "x" * 30_000})
 
 
 async def test_refusals_reach_our_client_with_status_and_body() -> None:
-    with trio.fail_after(40):
-        async with hosted("anycorn", McpASGI(Watcher().server, SETTINGS, authenticate=authenticate)) as base:
-            with pytest.raises(RequestError) as refused:
-                async with open_client(f"{base.replace('http', 'ws')}/mcp"):
-                    raise AssertionError
+    async with hosted("anycorn", McpASGI(Watcher().server, SETTINGS, authenticate=authenticate)) as base:
+        with pytest.raises(RequestError) as refused:
+            async with open_client(f"{base.replace('http', 'ws')}/mcp"):
+                raise AssertionError
     assert refused.value.status == 401
     assert "not authenticated" in str(refused.value)

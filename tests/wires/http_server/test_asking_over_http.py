@@ -39,12 +39,11 @@ async def test_a_handler_that_asked_outlives_the_response_that_asked(revision: R
         await trio.sleep(0.05)  # the response that asked is long over
         return {"value": True}
 
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            [url, *_] = await nursery.start(partial(serve_http, server, "127.0.0.1", 0, **DEFAULTS))
-            async with open_client(url, on_elicit=answer, revision=revision) as client:
-                assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        [url, *_] = await nursery.start(partial(serve_http, server, "127.0.0.1", 0, **DEFAULTS))
+        async with open_client(url, on_elicit=answer, revision=revision) as client:
+            assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
+        nursery.cancel_scope.cancel()
     assert asked == ["Sure?", "Really?"]
     assert cancelled == []
 
@@ -87,13 +86,12 @@ async def test_a_handler_whose_question_never_reached_a_client_that_has_gone_end
         "content-type: application/json\r\naccept: application/json, text/event-stream\r\n"
         f"mcp-protocol-version: {MODERN}\r\nmcp-method: tools/call\r\nmcp-name: ask\r\n\r\n"
     )
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            [url, *_] = await nursery.start(partial(serve_http, server, "127.0.0.1", 0, **DEFAULTS))
-            async with await trio.open_tcp_stream("127.0.0.1", int(url.split(":")[2].split("/")[0])) as stream:
-                await stream.send_all(head.encode() + body)
-                await asked.wait()
-                await trio.testing.wait_all_tasks_blocked(0.05)  # the question lies ready
-                assert not ended.is_set()
-            await ended.wait()
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        [url, *_] = await nursery.start(partial(serve_http, server, "127.0.0.1", 0, **DEFAULTS))
+        async with await trio.open_tcp_stream("127.0.0.1", int(url.split(":")[2].split("/")[0])) as stream:
+            await stream.send_all(head.encode() + body)
+            await asked.wait()
+            await trio.testing.wait_all_tasks_blocked(0.05)  # the question lies ready
+            assert not ended.is_set()
+        await ended.wait()
+        nursery.cancel_scope.cancel()

@@ -111,15 +111,14 @@ class Asking:
 async def test_what_a_slow_reader_gets_is_whole_and_in_order(era: str) -> None:
     """Meanwhile others are answered: only its own handler waits for it."""
     flooding = Flooding()
-    with trio.fail_after(30):
-        async with serving(flooding.server) as served, served.wire() as wire:
-            client = Asking(served, wire, era)
-            await client.begin()
-            await flooding.wait_blocked()
-            for number in range(3):
-                answer = await served.raw.send(call_tool("add", a=number, b=1))
-                assert answer.messages[-1]["result"]["structuredContent"] == number + 1
-            numbers, others = await client.read()
+    async with serving(flooding.server) as served, served.wire() as wire:
+        client = Asking(served, wire, era)
+        await client.begin()
+        await flooding.wait_blocked()
+        for number in range(3):
+            answer = await served.raw.send(call_tool("add", a=number, b=1))
+            assert answer.messages[-1]["result"]["structuredContent"] == number + 1
+        numbers, others = await client.read()
     assert numbers == list(range(COUNT))
     assert [message["result"]["content"][0]["text"] for message in others] == ["done"]
     assert flooding.ended == "returned"
@@ -128,14 +127,13 @@ async def test_what_a_slow_reader_gets_is_whole_and_in_order(era: str) -> None:
 async def test_a_deadline_while_its_client_does_not_read_leaves_the_stream_whole() -> None:
     """The handler ends where it waits, and the answer follows the last message that it has sent."""
     flooding = Flooding()
-    with trio.fail_after(30):
-        async with serving(flooding.server) as served, served.wire() as wire:
-            client = Asking(served, wire, "modern")
-            await client.begin(**{"trio-mcp/timeoutMs": 1_500})
-            await flooding.wait_blocked()
-            while not flooding.ended:
-                await trio.sleep(0.05)
-            numbers, others = await client.read()
+    async with serving(flooding.server) as served, served.wire() as wire:
+        client = Asking(served, wire, "modern")
+        await client.begin(**{"trio-mcp/timeoutMs": 1_500})
+        await flooding.wait_blocked()
+        while not flooding.ended:
+            await trio.sleep(0.05)
+        numbers, others = await client.read()
     assert flooding.ended == "cancelled"
     assert numbers == list(range(len(numbers)))
     assert 0 < len(numbers) < COUNT
@@ -146,15 +144,14 @@ async def test_a_deadline_while_its_client_does_not_read_leaves_the_stream_whole
 async def test_a_cancellation_while_its_client_does_not_read_leaves_the_stream_whole() -> None:
     """Legacy era: what was sent before is read to its end, and nothing follows."""
     flooding = Flooding()
-    with trio.fail_after(30):
-        async with serving(flooding.server) as served, served.wire() as wire:
-            client = Asking(served, wire, "legacy")
-            await client.begin()
-            await flooding.wait_blocked()
-            await client.cancel()
-            while not flooding.ended:
-                await trio.sleep(0.05)
-            numbers, others = await client.read()
+    async with serving(flooding.server) as served, served.wire() as wire:
+        client = Asking(served, wire, "legacy")
+        await client.begin()
+        await flooding.wait_blocked()
+        await client.cancel()
+        while not flooding.ended:
+            await trio.sleep(0.05)
+        numbers, others = await client.read()
     assert flooding.ended == "cancelled"
     assert numbers == list(range(len(numbers)))
     assert not others
@@ -165,13 +162,12 @@ async def test_a_reader_that_never_reads_loses_its_connection(era: str) -> None:
     """`send_timeout` counts from when the socket takes no more."""
     flooding = Flooding()
     settings = HttpServerSettings(send_timeout=0.5)
-    with trio.fail_after(30):
-        async with serving(flooding.server, settings) as served, served.wire() as wire:
-            client = Asking(served, wire, era)
-            await client.begin()
-            await flooding.wait_blocked()
-            while not flooding.ended:
-                await trio.sleep(0.05)
-            assert not (await wire.wait_closed()).endswith(b"0\r\n\r\n")
+    async with serving(flooding.server, settings) as served, served.wire() as wire:
+        client = Asking(served, wire, era)
+        await client.begin()
+        await flooding.wait_blocked()
+        while not flooding.ended:
+            await trio.sleep(0.05)
+        assert not (await wire.wait_closed()).endswith(b"0\r\n\r\n")
     # A client of the legacy era can come back for the rest.
     assert flooding.ended == ("cancelled" if era == "modern" else "returned")

@@ -51,24 +51,23 @@ async def test_a_second_process_neither_loses_nor_deletes_what_the_first_has(tmp
             said += received
         return said.strip()
 
-    with trio.fail_after(60):
-        async with open_store(path) as store:
-            await store.append("mine", 1, [(1, b"mine")])
-            process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            try:
-                assert await line(process) == b"ready"
-                assert await numbers(store, "mine") == [1]
-                await store.append("mine", 1, [(2, b"mine")])
-                async with open_store(path):
-                    pass
-                await store.forget("another")
-                assert process.stdin is not None
-                await process.stdin.send_all(b"\n")
-                assert await line(process) == b"[(1, b'theirs')]"
-                assert await process.wait() == 0
-                assert await numbers(store, "mine") == [1, 2]
-                assert await numbers(store, "theirs") == [], "what it had goes with it"
-            finally:
-                process.kill()
-                with trio.CancelScope(shield=True):
-                    await process.wait()
+    async with open_store(path) as store:
+        await store.append("mine", 1, [(1, b"mine")])
+        process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            assert await line(process) == b"ready"
+            assert await numbers(store, "mine") == [1]
+            await store.append("mine", 1, [(2, b"mine")])
+            async with open_store(path):
+                pass
+            await store.forget("another")
+            assert process.stdin is not None
+            await process.stdin.send_all(b"\n")
+            assert await line(process) == b"[(1, b'theirs')]"
+            assert await process.wait() == 0
+            assert await numbers(store, "mine") == [1, 2]
+            assert await numbers(store, "theirs") == [], "what it had goes with it"
+        finally:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()

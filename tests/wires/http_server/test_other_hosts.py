@@ -32,17 +32,16 @@ async def test_both_eras_on_another_host(host: str, *, is_mounted: bool) -> None
     program = Program()
     mcp = McpASGI(program.server)
     app: Any = mounted(mcp) if is_mounted else mcp
-    with trio.fail_after(40):
-        async with hosted(host, app) as base, open_http_client() as http:
-            url = f"{base}/tools/mcp" if is_mounted else f"{base}/mcp"
-            for era in ("modern", "legacy"):
-                async with open_client(url, era=era) as client:
-                    assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
-            raw = Raw(http, parse_target(url))
-            if is_mounted:
-                assert (await raw.send(None, method="GET", path="/")).body == b"a page"
-                assert (await raw.send(None, method="GET", path="/mcp")).status == 404
-            assert program.log == ["opened"]
+    async with hosted(host, app) as base, open_http_client() as http:
+        url = f"{base}/tools/mcp" if is_mounted else f"{base}/mcp"
+        for era in ("modern", "legacy"):
+            async with open_client(url, era=era) as client:
+                assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+        raw = Raw(http, parse_target(url))
+        if is_mounted:
+            assert (await raw.send(None, method="GET", path="/")).body == b"a page"
+            assert (await raw.send(None, method="GET", path="/mcp")).status == 404
+        assert program.log == ["opened"]
     assert program.log == ["opened", "closed"]
 
 
@@ -50,23 +49,22 @@ async def test_both_eras_on_another_host(host: str, *, is_mounted: bool) -> None
 async def test_streams_and_disconnects_on_another_host(host: str) -> None:
     """What a handler says arrives before it ends; who goes cancels it, whether anything was said or not."""
     program = Program()
-    with trio.fail_after(40):
-        async with hosted(host, McpASGI(program.server)) as base, open_http_client() as http:
-            raw = Raw(http, parse_target(f"{base}/mcp"))
-            async with raw.open(call_tool("speak_and_wait", _meta=LOGGING)) as response:
-                events = Events(response)
-                assert (await events.message())["params"]["data"] == "first"
-                program.go_on.set()
-                assert (await events.message())["result"]["content"][0]["text"] == "last"
-            for text in ("", "hello"):
-                program.log.clear()
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(raw.send, call_tool("hang", _meta=LOGGING, text=text))
-                    while program.log != ["began"]:
-                        await trio.sleep(0.01)
-                    nursery.cancel_scope.cancel()
-                while program.log != ["began", "ended"]:
+    async with hosted(host, McpASGI(program.server)) as base, open_http_client() as http:
+        raw = Raw(http, parse_target(f"{base}/mcp"))
+        async with raw.open(call_tool("speak_and_wait", _meta=LOGGING)) as response:
+            events = Events(response)
+            assert (await events.message())["params"]["data"] == "first"
+            program.go_on.set()
+            assert (await events.message())["result"]["content"][0]["text"] == "last"
+        for text in ("", "hello"):
+            program.log.clear()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(raw.send, call_tool("hang", _meta=LOGGING, text=text))
+                while program.log != ["began"]:
                     await trio.sleep(0.01)
+                nursery.cancel_scope.cancel()
+            while program.log != ["began", "ended"]:
+                await trio.sleep(0.01)
 
 
 @HOSTS
@@ -74,17 +72,16 @@ async def test_streams_and_disconnects_on_another_host(host: str) -> None:
 async def test_connections_whose_clients_went_behind_many_requests_are_freed(host: str) -> None:
     """A host reads no further until an answer has ended, although nobody takes it: each kept its descriptor."""
     program = Program()
-    with trio.fail_after(40):
-        async with hosted(host, McpASGI(program.server)) as base, open_http_client() as http:
-            raw = Raw(http, parse_target(f"{base}/mcp"))
-            assert (await raw.send(call_tool("add", a=1, b=1))).status == 200
-            before = len(os.listdir("/dev/fd"))
-            target = urlsplit(base)
-            request = request_for(call_tool("add", a=1, b=1))
-            for _ in range(10):
-                stream = await trio.open_tcp_stream(target.hostname or "", target.port or 0)
-                await stream.send_all(request * 20)
-                await trio.sleep(0.01)
-                stream.socket.close()
-            while len(os.listdir("/dev/fd")) > before + 2:
-                await trio.sleep(0.05)
+    async with hosted(host, McpASGI(program.server)) as base, open_http_client() as http:
+        raw = Raw(http, parse_target(f"{base}/mcp"))
+        assert (await raw.send(call_tool("add", a=1, b=1))).status == 200
+        before = len(os.listdir("/dev/fd"))
+        target = urlsplit(base)
+        request = request_for(call_tool("add", a=1, b=1))
+        for _ in range(10):
+            stream = await trio.open_tcp_stream(target.hostname or "", target.port or 0)
+            await stream.send_all(request * 20)
+            await trio.sleep(0.01)
+            stream.socket.close()
+        while len(os.listdir("/dev/fd")) > before + 2:
+            await trio.sleep(0.05)

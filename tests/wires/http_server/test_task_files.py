@@ -72,8 +72,7 @@ class Servers:
 @pytest.fixture
 async def servers(tmp_path: Path) -> AsyncGenerator[Servers]:
     found = Servers(tmp_path)
-    with trio.fail_after(40):
-        yield found
+    yield found
     for process in list(found.running):
         process.kill()
         with trio.CancelScope(shield=True):

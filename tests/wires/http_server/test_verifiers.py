@@ -127,18 +127,16 @@ async def test_old_keys_serve_while_new_ones_are_fetched(
             token = authorization.issue(resource=RESOURCE)
             assert await ask(raw, token) == 200
             hangs = True
-            with trio.fail_after(5):
-                assert await ask(raw, token) == 200
-                await asked.wait()
-                assert await ask(raw, token) == 200
+            assert await ask(raw, token) == 200
+            await asked.wait()
+            assert await ask(raw, token) == 200
             with trio.move_on_after(0.2) as gave_up:  # who waits for another key and is cancelled harms nobody
                 authorization.rotate_key()
                 await ask(raw, authorization.issue(resource=RESOURCE))
             assert gave_up.cancelled_caught
             hangs = False
             go_on.set()
-            with trio.fail_after(5):
-                assert await ask(raw, authorization.issue(resource=RESOURCE)) == 200
+            assert await ask(raw, authorization.issue(resource=RESOURCE)) == 200
         nursery.cancel_scope.cancel()
 
 

@@ -35,30 +35,29 @@ async def unfinished(served: Served, stack: AsyncExitStack, size: int, *, sent: 
 async def test_unfinished_bodies_of_one_address_leave_room_for_others(host: str) -> None:
     """Each is small, a hundred of them were hundreds of MiB; the ones that stand still longest give way."""
     server = echo_server()
-    with trio.fail_after(30):
-        async with serving(server, SETTINGS) as served, AsyncExitStack() as stack:
-            wires: list[Wire] = []
-            for number in range(20):
-                wires.append(await unfinished(served, stack, 200_000, sent=120_000, of=HOG))
-                await until_lent(server, least=min(8, number + 1) * 128 * 1024)
-            assert bytes_of(server).lent == 1 * MIB
-            assert bytes_of(server).of == {"bodies": 1 * MIB}
-            for wire in wires[:12]:
-                status, body = await wire.answer()
-                assert status == 503
-                assert b"max_kept_bytes" in body
-                assert await wire.wait_closed() == b""
+    async with serving(server, SETTINGS) as served, AsyncExitStack() as stack:
+        wires: list[Wire] = []
+        for number in range(20):
+            wires.append(await unfinished(served, stack, 200_000, sent=120_000, of=HOG))
+            await until_lent(server, least=min(8, number + 1) * 128 * 1024)
+        assert bytes_of(server).lent == 1 * MIB
+        assert bytes_of(server).of == {"bodies": 1 * MIB}
+        for wire in wires[:12]:
+            status, body = await wire.answer()
+            assert status == 503
+            assert b"max_kept_bytes" in body
+            assert await wire.wait_closed() == b""
 
-            message = call_tool("echo", text="x" * 100_000)
-            async with served.wire() as honest:
-                await honest.stream.send_all(request_for(message, HONEST))
-                assert (await honest.answer())[0] == 200
+        message = call_tool("echo", text="x" * 100_000)
+        async with served.wire() as honest:
+            await honest.stream.send_all(request_for(message, HONEST))
+            assert (await honest.answer())[0] == 200
 
-            # Those that were left are as good as before.
-            rest = wires[-1]
-            await rest.stream.send_all(b" " * 80_000)
-            assert (await rest.answer())[0] == 400  # no JSON
-        assert server.statistics() == ()
+        # Those that were left are as good as before.
+        rest = wires[-1]
+        await rest.stream.send_all(b" " * 80_000)
+        assert (await rest.answer())[0] == 400  # no JSON
+    assert server.statistics() == ()
 
 
 async def test_answers_that_are_not_read_are_cut_on_sockets(host: str) -> None:
@@ -66,23 +65,22 @@ async def test_answers_that_are_not_read_are_cut_on_sockets(host: str) -> None:
     limits = Limits(max_kept_bytes=48 * MIB, max_kept_bytes_per_principal=24 * MIB)
     gate = large_server(limits)
     message = call_tool("large", size=10_000_000)
-    with trio.fail_after(60):
-        async with serving(gate.server, SETTINGS) as served, AsyncExitStack() as stack:
-            wires: list[Wire] = []
-            for _ in range(6):
-                wires.append(await stack.enter_async_context(served.wire()))
-                before, lent = bytes_of(gate.server).taken_back, bytes_of(gate.server).lent
-                await wires[-1].stream.send_all(request_for(message, HOG))
-                while bytes_of(gate.server).lent == lent and bytes_of(gate.server).taken_back == before:
-                    await trio.sleep(0.01)
-                assert bytes_of(gate.server).lent <= 24 * MIB
-            assert bytes_of(gate.server).taken_back == 4
-            async with served.wire() as honest:
-                await honest.stream.send_all(request_for(message, HONEST))
-                assert len((await honest.answer())[1]) > 10_000_000
-            assert len((await wires[-1].answer())[1]) > 10_000_000
-            for wire in wires[:4]:
-                with pytest.raises((h11.RemoteProtocolError, trio.BrokenResourceError)):
-                    await wire.answer()
-            while "answers" in bytes_of(gate.server).of and bytes_of(gate.server).lent > 10 * MIB:
+    async with serving(gate.server, SETTINGS) as served, AsyncExitStack() as stack:
+        wires: list[Wire] = []
+        for _ in range(6):
+            wires.append(await stack.enter_async_context(served.wire()))
+            before, lent = bytes_of(gate.server).taken_back, bytes_of(gate.server).lent
+            await wires[-1].stream.send_all(request_for(message, HOG))
+            while bytes_of(gate.server).lent == lent and bytes_of(gate.server).taken_back == before:
                 await trio.sleep(0.01)
+            assert bytes_of(gate.server).lent <= 24 * MIB
+        assert bytes_of(gate.server).taken_back == 4
+        async with served.wire() as honest:
+            await honest.stream.send_all(request_for(message, HONEST))
+            assert len((await honest.answer())[1]) > 10_000_000
+        assert len((await wires[-1].answer())[1]) > 10_000_000
+        for wire in wires[:4]:
+            with pytest.raises((h11.RemoteProtocolError, trio.BrokenResourceError)):
+                await wire.answer()
+        while "answers" in bytes_of(gate.server).of and bytes_of(gate.server).lent > 10 * MIB:
+            await trio.sleep(0.01)

@@ -50,13 +50,12 @@ async def test_both_sides_show_each_message(how: str, revision: str, caplog: pyt
     """Once each, in order, with the other side's name, and without secrets."""
     caplog.set_level(logging.DEBUG, WIRE)
     frames: list[tuple[str, Any]] = []
-    with trio.fail_after(20):
-        async with served(how) as target:
-            client: Any
-            async with open_client(
-                target, revision=revision, on_frame=lambda way, data: frames.append((way, json.loads(data)))
-            ) as client:
-                await client.call_tool("login", {"password": "hunter2"}, on_progress=print)
+    async with served(how) as target:
+        client: Any
+        async with open_client(
+            target, revision=revision, on_frame=lambda way, data: frames.append((way, json.loads(data)))
+        ) as client:
+            await client.call_tool("login", {"password": "hunter2"}, on_progress=print)
     shown = [line for name, _, line in caplog.record_tuples if name == WIRE]
     assert "hunter2" not in str(shown)
     assert any('"password": "***"' in line for line in shown)

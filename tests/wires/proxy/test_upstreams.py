@@ -43,21 +43,20 @@ async def test_a_server_over_http_that_has_forgotten_its_sessions() -> None:
         await serve_http(server, port=port, http="lean", shutdown=shutdown, task_status=status)
         ended.set()
 
-    with trio.fail_after(30):
-        async with trio.open_nursery() as nursery:
-            ended = trio.Event()
-            url, end = await nursery.start(serve, anew(), 0)
-            async with (
-                open_client(Proxy(url), era="legacy") as client,
-                client.listen(resources=["a://b"]) as events,
-            ):
-                assert (await client.call_tool("count")).text == "1"
-                end()
-                await ended.wait()
-                again = anew()
-                _, end = await nursery.start(serve, again, int(url.rpartition(":")[2].partition("/")[0]))
-                assert (await client.call_tool("count")).text == "2"
-                assert await anext(events) == ResourceUpdated("a://b")  # it may have changed meanwhile
-                await again.resource_updated("a://b")
-                assert await anext(events) == ResourceUpdated("a://b")
+    async with trio.open_nursery() as nursery:
+        ended = trio.Event()
+        url, end = await nursery.start(serve, anew(), 0)
+        async with (
+            open_client(Proxy(url), era="legacy") as client,
+            client.listen(resources=["a://b"]) as events,
+        ):
+            assert (await client.call_tool("count")).text == "1"
             end()
+            await ended.wait()
+            again = anew()
+            _, end = await nursery.start(serve, again, int(url.rpartition(":")[2].partition("/")[0]))
+            assert (await client.call_tool("count")).text == "2"
+            assert await anext(events) == ResourceUpdated("a://b")  # it may have changed meanwhile
+            await again.resource_updated("a://b")
+            assert await anext(events) == ResourceUpdated("a://b")
+        end()

@@ -59,22 +59,21 @@ async def test_half_a_message_is_not_waited_for_for_ever(kind: Kind, tmp_path: P
 async def test_half_a_message_is_not_waited_for_while_a_request_is_open(kind: Kind, tmp_path: Path) -> None:
     """Nor if it comes drop by drop; and what is whole begins the time anew."""
     settings = attrs.evolve(QUICK, idle_timeout=60)
-    with trio.fail_after(20):
-        async with serving_at(kind, make_server(), tmp_path, settings) as url, connect(url) as line:
-            await line.send(modern(1, "tools/call", name="sleep", arguments={"seconds": 60}))
-            await line.send(modern(2, "tools/call", name="echo", arguments={"text": "x"}))
-            await line.stream.send_all(b" {")
+    async with serving_at(kind, make_server(), tmp_path, settings) as url, connect(url) as line:
+        await line.send(modern(1, "tools/call", name="sleep", arguments={"seconds": 60}))
+        await line.send(modern(2, "tools/call", name="echo", arguments={"text": "x"}))
+        await line.stream.send_all(b" {")
 
-            async def drip() -> None:
-                with suppress(trio.BrokenResourceError):
-                    while True:
-                        await trio.sleep(SOON / 4)
-                        await line.stream.send_all(b" ")
+        async def drip() -> None:
+            with suppress(trio.BrokenResourceError):
+                while True:
+                    await trio.sleep(SOON / 4)
+                    await line.stream.send_all(b" ")
 
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(drip)
-                await line.wait_end()
-                nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(drip)
+            await line.wait_end()
+            nursery.cancel_scope.cancel()
 
 
 @KINDS
