@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Literal, TextIO, final
 
 import trio
 
-from .._peer._frame_record import frame_of, write_frame
+from .._peer._frame_record import frame_of, open_record, write_frame
 from ._console import Console
 from ._layout import shown_line
 from ._parser import Exit, Failure
@@ -64,7 +63,7 @@ def open_frame_log(console: Console, *, is_wire: bool, record: str | None) -> Ge
         yield FrameLog(console, None, console) if is_wire else None
         return
     try:
-        file = Path(record).open("w", encoding="utf-8")  # noqa: SIM115 - closed below
+        file = open_record(record)
     except OSError as error:
         raise Failure(Exit.USAGE, f"{record} cannot be written: {error.strerror}") from None
     with file:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, Literal, TextIO, TypeAlias, final
 
 import attrs
@@ -37,6 +40,19 @@ _NO_SECRETS: Final = frozenset({"progressToken"})
 """What the protocol itself calls so. A `requestState` is sealed by the server, and needed to replay a record."""
 _SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 """Members of a schema whose own members are schemas, by names that others have chosen."""
+
+
+def open_record(path: str | os.PathLike[str]) -> TextIO:
+    """Open a file for a record, which nobody else may read: not all of what is confidential has a telling name.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    file = open(path, "w", encoding="utf-8", opener=partial(os.open, mode=0o600))  # noqa: SIM115 - the caller's
+    if os.name == "posix" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        os.fchmod(file.fileno(), 0o600)  # one that was there already
+    return file
+
 
 FrameDirection: TypeAlias = Literal["sent", "received"]
 

@@ -20,7 +20,7 @@ from .._channel import Channel
 from .._client._open import ServesChannels
 from .._codec._json import is_array, is_object
 from .._limits import MIB
-from .._peer._frame_record import FrameDirection, frame_of, write_frame
+from .._peer._frame_record import FrameDirection, frame_of, open_record, write_frame
 from .._peer._frame_record import RecordedFrame as RecordedFrame  # noqa: PLC0414 - for `_public`
 from ._matching import Matcher, ScriptMismatch, mismatch, shown_json
 from ._scripts import WITHIN, ScriptedPeer, scripted_client, scripted_server
@@ -65,7 +65,7 @@ class Recorder:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        opened = None if path is None else Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - see `close`
+        opened = None if path is None else open_record(path)
         self._file: TextIO | None = opened
         self._path: Final = path
         self._frames: list[RecordedFrame] = []

@@ -131,6 +131,17 @@ def test_secrets_are_not_shown(subtests: pytest.Subtests) -> None:
         ({"args": ["Authorization: Bearer hush"]}, {"args": ["Authorization: …"]}),
         ({"args": ["sk-hushhushhushhush"]}, {"args": ["…"]}),
         ({"args": ["https://h/?a=1&token=hush"]}, {"args": ["https://h/?…"]}),
+        ({"args": ["--bearer", "hush", "Bearer hush", "-v"]}, {"args": ["--bearer", "…", "Bearer …", "-v"]}),
+        ({"args": ["--db", "postgres://me:hush@db/x"]}, {"args": ["--db", "postgres://…"]}),
+        (
+            {"command": "sh -c 'x --token hush'", "args": "--api-key hush --port 5"},
+            {"command": "sh -c 'x --token …", "args": "--api-key … --port 5"},
+        ),
+        (
+            {"args": ["-c", "curl -H 'Authorization: Bearer hush' --url=https://h/?k=hush -v"]},
+            {"args": ["-c", "curl -H 'Authorization: … --url=https://h/?… -v"]},
+        ),
+        ({"headers": ["X-Api-Key: hush"]}, {"headers": ["X-Api-Key: …"]}),
         ({"apiKey": "hush", "disabled": True}, {"apiKey": "…", "disabled": True}),
     ]
     for entry, shown in rows:

@@ -271,9 +271,11 @@ def test_a_deadline_has_its_own_status(run: Run, shop: str) -> None:
 
 
 def test_every_message_can_be_seen_and_kept(run: Run, shop: str, tmp_path: Path) -> None:
-    """With direction and time; the record is what was on the wire."""
+    """With direction and time; the record is what was on the wire, and nobody else may read it."""
+    (tmp_path / "record.jsonl").touch(0o644)
     done = run("call", shop, "add", "a=1", "b=2", "--wire", "--record", tmp_path / "record.jsonl")
     assert (done.status, done.out) == (0, "3\n")
+    assert (tmp_path / "record.jsonl").stat().st_mode & 0o777 == 0o600
     lines = [json.loads(line) for line in (tmp_path / "record.jsonl").read_text().splitlines()]
     assert [line["direction"] for line in lines] == ["sent", "received"] * (len(lines) // 2)
     assert [line["message"]["method"] for line in lines if line["direction"] == "sent"][-2:] == [
