@@ -113,10 +113,14 @@ class ConnectionLimits(Generic[_T]):
         limit: How many places there are.
         address_limit: How many of them one address may have.
         cut: Ends a connection at once; its task then leaves. Must not wait.
+        max_waiting: How many may wait for a place.
     """
 
-    def __init__(self, limit: int, address_limit: int, cut: Callable[[_T], None]) -> None:
+    def __init__(
+        self, limit: int, address_limit: int, cut: Callable[[_T], None], max_waiting: int = MAX_WAITING
+    ) -> None:
         self._limit, self._address_limit, self._cut = limit, address_limit, cut
+        self._max_waiting = max_waiting
         self._parties: dict[Hashable, _Party[_T]] = {}
         self._ranks: dict[int, dict[_Party[_T], None]] = {}  # by how many places they have taken
         self._party_of: dict[_T, _Party[_T]] = {}  # of all connections whose tasks have not left
@@ -151,7 +155,7 @@ class ConnectionLimits(Generic[_T]):
         if is_full or self._waiting:
             if is_full:
                 self._warn("max_connections", self._limit)
-            if len(self._waiting) >= MAX_WAITING and not self._drop_heavier(party):
+            if len(self._waiting) >= self._max_waiting and not self._drop_heavier(party):
                 return False
             self._waiting[connection] = trio.current_time()
             party.waiting += 1
@@ -229,10 +233,10 @@ class ConnectionLimits(Generic[_T]):
     async def wait_door(self) -> None:
         """Wait until another connection may be accepted.
 
-        That is at once, unless `MAX_WAITING` connections wait and no address has more than one: then none would
+        That is at once, unless as many as may wait and no address has more than one: then none would
         give way, and the next one may as well wait in the system's queue.
         """
-        while len(self._waiting) >= MAX_WAITING and max(self._ranks, default=0) <= 1:
+        while len(self._waiting) >= self._max_waiting and max(self._ranks, default=0) <= 1:
             if any(self._party_of[each].weight > 1 for each in self._waiting):
                 return
             await self._changed.park()

@@ -285,22 +285,25 @@ class _Failures:
 LEAST_RESERVE: Final = 32
 RESERVED_PART: Final = 8
 """At least so many descriptors, and one in so many, are left for what handlers open."""
+FEW: Final = 4
+"""Where descriptors are few, handlers and connections that wait have one in so many, and no more."""
 
 
-def most_connections(wanted: int) -> int:
-    """Return how many connections this process can have: at most `wanted`, and at least one.
+def most_connections(wanted: int) -> tuple[int, int]:
+    """Return how many connections this process can have, at most `wanted`, and how many may wait for a place.
 
     Each takes a descriptor, and so does each open file. The process's limit of descriptors is not changed.
     """
     if sys.platform == "win32":
-        return wanted
+        return wanted, MAX_WAITING
     else:  # noqa: RET505 - type checkers look at one branch for each platform
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if limit == resource.RLIM_INFINITY:
-            return wanted
-        reserve = max(LEAST_RESERVE, limit // RESERVED_PART)
-        # Connections that wait for a place have a descriptor as well.
-        return max(1, min(wanted, limit - _open_descriptors() - reserve - MAX_WAITING))
+            return wanted, MAX_WAITING
+        room = limit - _open_descriptors()
+        reserve = min(max(LEAST_RESERVE, limit // RESERVED_PART), room // FEW)
+        waiting = max(1, min(MAX_WAITING, room // FEW))
+        return max(1, min(wanted, room - reserve - waiting)), waiting
 
 
 def _open_descriptors() -> int:
@@ -357,7 +360,7 @@ class Hosting(Generic[_IO]):
 def _connections(hosting: Hosting[_IO], nursery: trio.Nursery) -> Connections[_IO]:
     """Return that there are none yet, with as many places as this process can have."""
     bounds = hosting.bounds
-    most = most_connections(bounds.max_connections)
+    most, waiting = most_connections(bounds.max_connections)
     if most < bounds.max_connections:
         _log.log(
             logging.INFO if most > bounds.max_connections // 2 else logging.WARNING,
@@ -365,7 +368,7 @@ def _connections(hosting: Hosting[_IO], nursery: trio.Nursery) -> Connections[_I
             most,
             bounds.max_connections,
         )
-    limits = ConnectionLimits[_IO](most, bounds.max_connections_per_address, lambda io: io.cut())
+    limits = ConnectionLimits[_IO](most, bounds.max_connections_per_address, lambda io: io.cut(), waiting)
     turnstiles = Turnstile(nursery), Turnstile(nursery)
     return Connections(hosting.open_connection, limits, bounds.proxies, turnstiles, hosting.task_name)
 

@@ -84,6 +84,16 @@ async def ask(port: int, address: str, files: int = 0) -> int:
 
 
 @pytest.mark.parametrize("http", ["hypercorn", "lean"])
+async def test_silent_connections_do_not_shut_out_others_where_files_are_very_few(http: str) -> None:
+    """So many that handlers and waiting connections had all of them in reserve, and one connection was left."""
+    async with small_server(64, http) as (port, _), AsyncExitStack() as stack:
+        for n in range(90):
+            await stack.enter_async_context(connected(port, f"127.0.0.{n % 3 + 2}"))
+        for n in range(10):
+            assert await ask(port, f"127.0.0.{n + 9}") == 0
+
+
+@pytest.mark.parametrize("http", ["hypercorn", "lean"])
 @pytest.mark.parametrize("use", ["silent", "half a head"])
 async def test_silent_connections_do_not_shut_out_others_where_files_are_few(http: str, use: str) -> None:
     """They were kept for `idle_timeout`, 75 s, and nobody else got in: `max_connections` was never reached."""
