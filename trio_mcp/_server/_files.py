@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias, final
 from urllib.parse import unquote_to_bytes
@@ -26,11 +27,12 @@ from .. import types
 from .._core._uri_matching import Found
 from .._core._uri_template import UNRESERVED, VariableRule, check_uri, normalised
 from .._errors import INTERNAL_ERROR, RequestError, ResourceNotFound
-from .._limits import Limits
+from .._limits import MIB, Limits
 from .._logs import Log
 from .._printable import printable
 from ..types._fields import evolve
 from ._reading import PLAIN_TEXT, Reading, ResourceSource, blob_of, guess_type, text_of
+from ._threads import LimiterPerRun
 
 _log: Final = Log("trio_mcp.server")
 
@@ -60,16 +62,42 @@ def file_contents(uri: str, data: bytes, kind: str | None, name: str) -> _Conten
     return blob_of(uri, data, kind)
 
 
-async def read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> types.ReadResourceResult:
+SMALL_FILE: Final = MIB
+"""Up to this size, files are read as they come."""
+
+_large_reads: Final = LimiterPerRun(2)
+"""Larger ones are read so many at a time: each is in memory three times on its way to the answer, which is then
+counted."""
+
+
+def _read_small(read: Callable[[int], _Contents], most: int) -> _Contents | None:
+    """Return a file; `None` for a large one that may be read. An error of it would keep alive what is read later."""
+    try:
+        return read(min(most, SMALL_FILE))
+    except FileTooLarge:
+        if most <= SMALL_FILE:
+            raise
+        return None
+
+
+async def read_in_thread(reading: Reading, read: Callable[[int], _Contents]) -> types.ReadResourceResult:
     """Read a file in a thread, and return it as a result.
+
+    Args:
+        reading: The request.
+        read: Reads the file, if it has at most so many bytes.
 
     Raises:
         ResourceNotFound: There is none that may be read.
         RequestError: It is too large.
     """
+    most = reading.limits.max_file_bytes
     try:
         # A thread that is left behind does no harm: it ends when the file is read.
-        contents = await reading.threads.run(read)
+        contents = await reading.threads.run(_read_small, read, most)
+        if contents is None:
+            async with _large_reads.get():
+                contents = await reading.threads.run(read, most)
     except FileTooLarge as error:
         raise RequestError(
             INTERNAL_ERROR, f"Reading the resource failed: {error}", {"uri": reading.uri}
@@ -122,10 +150,10 @@ class FileSource(ResourceSource):
     async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult:
         """Read it."""
         del found
-        return await read_in_thread(reading, lambda: self._read(reading))
+        return await read_in_thread(reading, partial(self._read, reading))
 
-    def _read(self, reading: Reading) -> _Contents:
-        data = read_file(self.path, reading.limits.max_file_bytes)
+    def _read(self, reading: Reading, most: int) -> _Contents:
+        data = read_file(self.path, most)
         return file_contents(reading.uri, data, self.resource.mime_type, Path(self.path).name)
 
 
@@ -218,10 +246,10 @@ class DirectorySource(ResourceSource):
 
     async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult:
         """Read a file."""
-        return await read_in_thread(reading, lambda: self._read(reading, found["path"]))
+        return await read_in_thread(reading, partial(self._read, reading, found["path"]))
 
-    def _read(self, reading: Reading, names: Sequence[str]) -> _Contents:
-        data = read_open_file(open_below(self.root, names, hidden=self.hidden), reading.limits.max_file_bytes)
+    def _read(self, reading: Reading, names: Sequence[str], most: int) -> _Contents:
+        data = read_open_file(open_below(self.root, names, hidden=self.hidden), most)
         return file_contents(reading.uri, data, self.template.mime_type, names[-1])
 
     def resources(self) -> Iterator[types.Resource]:

@@ -530,13 +530,11 @@ class SkillSource(ResourceSource):
         uri = normalised(reading.uri)
         known = self.catalog.last.files.get(uri)
 
-        def read() -> types.TextResourceContents | types.BlobResourceContents:
+        def read(most: int) -> types.TextResourceContents | types.BlobResourceContents:
             file = known or self.catalog.look().files.get(uri)
             if file is None:
                 raise FileNotFoundError(uri)
-            data = read_open_file(
-                open_below(file.root.path, file.names, hidden=False), reading.limits.max_file_bytes
-            )
+            data = read_open_file(open_below(file.root.path, file.names, hidden=False), most)
             return file_contents(reading.uri, data, None, file.names[-1])
 
         result = await read_in_thread(reading, read)
