@@ -71,7 +71,7 @@ counted."""
 
 
 def _read_small(read: Callable[[int], _Contents], most: int) -> _Contents | None:
-    """Return a file; `None` for a large one that may be read. An error of it would keep alive what is read later."""
+    """Return a file; `None` for a large one that may be read: an error would keep alive what is read later."""
     try:
         return read(min(most, SMALL_FILE))
     except FileTooLarge:
