@@ -113,14 +113,13 @@ class ConnectionLimits(Generic[_T]):
         limit: How many places there are.
         address_limit: How many of them one address may have.
         cut: Ends a connection at once; its task then leaves. Must not wait.
-        max_waiting: How many may wait for a place.
+        waiting: How many may wait for a place.
     """
 
     def __init__(
-        self, limit: int, address_limit: int, cut: Callable[[_T], None], max_waiting: int = MAX_WAITING
+        self, limit: int, address_limit: int, cut: Callable[[_T], None], waiting: int = MAX_WAITING
     ) -> None:
-        self._limit, self._address_limit, self._cut = limit, address_limit, cut
-        self._max_waiting = max_waiting
+        self._limit, self._address_limit, self._cut, self._max_waiting = limit, address_limit, cut, waiting
         self._parties: dict[Hashable, _Party[_T]] = {}
         self._ranks: dict[int, dict[_Party[_T], None]] = {}  # by how many places they have taken
         self._party_of: dict[_T, _Party[_T]] = {}  # of all connections whose tasks have not left
@@ -133,8 +132,7 @@ class ConnectionLimits(Generic[_T]):
         self._cut_ones: set[_T] = set()
         # One for each, so that a flood does not wake all of them whenever one leaves.
         self._place_waiters: dict[_T, LightParkingLot] = {}
-        self._changed = LightParkingLot()
-        self._alarm = LightParkingLot()
+        self._changed, self._alarm = LightParkingLot(), LightParkingLot()
         self._sleeps = False
         self._warned_of: set[str] = set()
 
