@@ -128,8 +128,8 @@ class ConnectionLimits(Generic[_T]):
         self._timed: dict[_T, float] = {}  # the same, without those that may rest for ever
         self._begun: dict[_T, float] = {}  # of those that rest: since when a part of the next head is there
         self._waiting: dict[_T, float] = {}
-        self._leaving: set[_T] = set()  # cut, and their places are not free yet
-        self._cut_ones: set[_T] = set()
+        # Those that were cut; of the first, the places are not free yet.
+        self._leaving, self._cut_ones = set[_T](), set[_T]()
         # One for each, so that a flood does not wake all of them whenever one leaves.
         self._place_waiters: dict[_T, LightParkingLot] = {}
         self._changed, self._alarm = LightParkingLot(), LightParkingLot()
