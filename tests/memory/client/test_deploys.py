@@ -14,6 +14,7 @@ import trio.testing
 
 from trio_mcp import (
     CacheHint,
+    Client,
     HttpServerParameters,
     McpASGI,
     Proxy,
@@ -91,6 +92,19 @@ def names(tools: list[Tool]) -> list[str]:
     return [tool.name for tool in tools]
 
 
+async def hears_of_changes(client: Client, app: Deployed, heard: list[float]) -> None:
+    """Across a deploy, and afterwards; and nothing from before it is served."""
+    assert names([tool async for tool in client.list_tools()]) == ["old"]
+    app.restart("new")
+    await trio.sleep(120)
+    assert heard
+    assert names([tool async for tool in client.list_tools()]) == ["new"]
+    before = len(heard)
+    app.server.tool(name="newer")(lambda: "done")
+    await trio.sleep(1)
+    assert len(heard) == before + 1
+
+
 @ERAS
 async def test_callbacks_are_called_and_nothing_old_is_served(
     revision: str, autojump_clock: trio.testing.MockClock
@@ -104,15 +118,7 @@ async def test_callbacks_are_called_and_nothing_old_is_served(
         deployed() as (app, target),
         open_client(target, revision=revision, on_tools_list_changed=changed) as client,
     ):
-        assert names([tool async for tool in client.list_tools()]) == ["old"]
-        app.restart("new")
-        await trio.sleep(120)
-        assert heard
-        assert names([tool async for tool in client.list_tools()]) == ["new"]
-        before = len(heard)
-        app.server.tool(name="newer")(lambda: "done")
-        await trio.sleep(1)
-        assert len(heard) == before + 1
+        await hears_of_changes(client, app, heard)
 
 
 @ERAS
@@ -157,12 +163,4 @@ async def test_clients_of_a_proxy_hear_of_it(
         deployed(partial(make_server, revisions=[behind])) as (app, target),
         open_client(Proxy(target), revision=revision, on_tools_list_changed=changed) as client,
     ):
-        assert names([tool async for tool in client.list_tools()]) == ["old"]
-        app.restart("new")
-        await trio.sleep(120)
-        assert heard
-        assert names([tool async for tool in client.list_tools()]) == ["new"]
-        before = len(heard)
-        app.server.tool(name="newer")(lambda: "done")
-        await trio.sleep(1)
-        assert len(heard) == before + 1
+        await hears_of_changes(client, app, heard)
