@@ -683,7 +683,13 @@ def shown_result(returned: object) -> CallToolResult:
 
 
 def _is_of_any_list(schema: Mapping[str, Any] | None) -> bool:
-    return schema is not None and {k: v for k, v in schema.items() if k != "description"} == {"type": "array"}
+    """Whether results may be a list of anything, also besides something else."""
+    if schema is None:
+        return False
+    branches = [
+        {k: v for k, v in branch.items() if k != "description"} for branch in schema.get("anyOf", [schema])
+    ]
+    return {"type": "array"} in branches
 
 
 def _has_shown_parts(returned: object) -> bool:

@@ -336,3 +336,30 @@ async def test_what_is_sent_of_ones_own_is_never_changed(subtests: pytest.Subtes
                 with pytest.raises(ValueError, match=r"^arguments\.rows\[1\]\.price: ") as caught:
                     await client.call_tool("take", {"rows": [{}, {"price": value, "other": None}]})
                 assert str(caught.value) == f"arguments.rows[1].price: {reason}"
+
+
+async def test_blocks_in_a_list_of_anything_are_sent_as_blocks(subtests: pytest.Subtests) -> None:
+    """Not as JSON with the names of attributes, whatever else may be returned."""
+    annotations: list[Any] = [
+        list,
+        list[Any],
+        Any,
+        object,
+        None,
+        tuple,
+        list[object],
+        list[Any] | None,
+        list | str,
+    ]
+    for annotation in annotations:
+        with subtests.test(annotation=annotation):
+            server: Server[None] = Server("results")
+            function = returning(["text", PNG, BLOCK], annotation)
+            if annotation is None:
+                function.__annotations__.clear()
+            server.tool(name="given")(function)
+            async with open_client(server) as client:
+                result = await client.call_tool("given")
+            assert [block.type for block in result.content] == ["text", "image", "text"]
+            assert result.text == "text\nblock"
+            assert not result.has_structured_content
