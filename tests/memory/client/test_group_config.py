@@ -139,8 +139,8 @@ async def test_one_error_names_everything_that_is_wrong(tmp_path: Path) -> None:
         "    mcpServers.time.args[0]: the environment variable ZONE is not set; set it, or write ${ZONE:-default}\n"
         "    mcpServers.time.args[1]: expected a string, not a number\n"
         "    mcpServers.time.env.KEY: expected a string, not an array\n"
-        "    mcpServers.web.headers.Authorization: ${input:key} is no environment variable: expected ${NAME}, "
-        "${NAME:-default} or ${env:NAME}; $${ stands for ${ itself\n"
+        "    mcpServers.web.headers.Authorization: ${input:key} asks a person, and nobody is asked here; "
+        "write ${env:NAME}\n"
         "    mcpServers.both: both command and url: expected one of them\n"
         "    mcpServers.none: neither command nor url\n"
         "    mcpServers.odd.type: expected one of stdio, websocket, ws, tcp, tls, unix, http, streamable-http, "
@@ -214,3 +214,56 @@ async def test_a_group_refuses_a_wrong_configuration_before_it_starts_anything()
         async with open_clients({"mcpServers": {"a": {"command": "x"}, "b": {}}}):
             pytest.fail("entered")
     assert str(caught.value) == "configuration: mcpServers.b: neither command nor url"
+
+
+async def test_a_file_of_vs_code_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """It has comments and last commas; what looks like them in a string is text."""
+    folder = tmp_path / ".vscode"
+    folder.mkdir()
+    path = folder / "mcp.json"
+    path.write_text(
+        """// for all of us
+{
+    "servers": { /* local, // and
+        remote */
+        "a": {
+            "command": "x", // its program
+            "args": ["/*", "a//b", "\\",//", ",]", "${workspaceFolder}/src",],
+            "env": {"PORT": 8000, "RATIO": 0.5, "DEBUG": true, "TOKEN": "${env:TOKEN}", },
+        },
+        "b": {"serverUrl": "https://a.example/mcp"},
+        "c": {"httpUrl": "https://a.example/mcp", "type": "http"},
+    },
+}
+"""
+    )
+    found = await read(path)
+    assert found["a"] == StdioServerParameters(
+        "x",
+        ["/*", "a//b", '",//', ",]", f"{tmp_path}/src"],
+        env={"PORT": "8000", "RATIO": "0.5", "DEBUG": "true", "TOKEN": "secret"},
+        restart=RestartPolicy(),
+    )
+    assert found["b"] == found["c"] == HttpServerParameters("https://a.example/mcp")
+    plain = tmp_path / "mcp.json"
+    plain.write_text('{"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}')
+    assert (await read(plain))["a"].command == f"{tmp_path}/x"
+    rows = [
+        ('{"servers": {}, /* "a": 1\n}', "line 2, column 2: Expecting property name enclosed in double quotes"),
+        ("[1 /* , */ 2]", "line 1, column 12: Expecting ',' delimiter"),
+        ('{"a": "b', "line 1, column 7: Unterminated string starting at"),
+    ]
+    for text, problem in rows:
+        with subtests.test(text):
+            plain.write_text(text)
+            assert await problems_of(plain) == (problem,)
+
+
+async def test_one_url_is_one() -> None:
+    """Two names of it are no choice of ours; and a file that is none has no folder."""
+    entry = {"url": "https://a/", "httpUrl": "https://b/"}
+    assert await problems_of({"servers": {"a": entry}}) == (
+        "servers.a: url and httpUrl are one thing: expected one of them",
+    )
+    (problem,) = await problems_of({"servers": {"a": {"command": "${workspaceFolder}"}}})
+    assert "workspaceFolder is not set" in problem
