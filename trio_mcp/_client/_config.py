@@ -207,10 +207,12 @@ class ServerEntry:
     """One server of a configuration.
 
     Attributes:
-        target: What a client is opened on; `None` if the server is disabled.
+        target: What a client is opened on; `None` if the server is disabled, or cannot be used.
+        error: Why it cannot be used. Only what is read from a file has it: that is written for several programs.
     """
 
     target: Target | None
+    error: ConfigError | None = None
 
 
 async def read_config(
@@ -224,7 +226,7 @@ async def read_config(
         file: The path of the file that a mapping is from.
 
     Raises:
-        ConfigError: It cannot be read, or something in it is wrong.
+        ConfigError: It cannot be read, or something in it is wrong; of a file, something beside single servers.
         TypeError: It is neither a path nor a mapping, but for instance a URL.
     """
     if isinstance(config, (str, os.PathLike)):
@@ -233,7 +235,9 @@ async def read_config(
             raise TypeError(
                 "a configuration is a path or a mapping, not a URL; for a server at a URL, {name: url}"
             )
-        return _Reader(path, environment, path).document(await _read_file(path), where="the file")
+        reader = _Reader(path, environment, path)
+        reader.is_forgiving = True
+        return reader.document(await _read_file(path), where="the file")
     await trio.lowlevel.checkpoint()
     if not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
         raise TypeError(f"a configuration is a path or a mapping, not {type(config).__name__}")
@@ -290,7 +294,13 @@ class _Pairs(dict[str, Any]):
 
 @final
 class _Reader:
-    """Reads one configuration, and collects what is wrong in it."""
+    """Reads one configuration, and collects what is wrong in it.
+
+    Attributes:
+        is_forgiving: Whether what is wrong with one server costs only that one.
+    """
+
+    is_forgiving = False
 
     def __init__(self, source: str, environment: Mapping[str, str], file: str | None) -> None:
         self._source = source
@@ -329,12 +339,18 @@ class _Reader:
                 self._wrong(f"{place}{name!r}: expected a name that is not empty")
                 continue
             where = f"{place}{shown}"
+            before, wrongs = len(self._problems), self._wrongs
             if isinstance(given, Mapping):
                 entries[name] = self._entry(where, cast("Mapping[str, object]", given))
             elif place:
                 self._wrong(f"{where}: expected an object with command or url, not {_kind(given)}")
             else:
                 entries[name] = ServerEntry(self._made(where, partial(cast, "Target", given)))
+            if self.is_forgiving and self._wrongs > wrongs:
+                error = ConfigError(self._source, self._problems[before:])
+                entries[name] = ServerEntry(None, error)
+                del self._problems[before:]
+                self._wrongs = wrongs
         if self._problems:
             more = self._wrongs - len(self._problems)
             raise ConfigError(self._source, [*self._problems, *([f"and {more} more"] if more else [])])

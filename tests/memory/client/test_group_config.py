@@ -16,6 +16,7 @@ from trio_mcp import (
     McpError,
     RestartPolicy,
     Server,
+    ServerUnavailable,
     StdioServerParameters,
     WebSocketServerParameters,
     open_clients,
@@ -114,9 +115,8 @@ async def test_a_disabled_server_may_be_wrong(how: Mapping[str, Any]) -> None:
     assert await read({"mcpServers": {"off": {"command": "${UNSET}", **how}}}) == {"off": None}
 
 
-async def test_one_error_names_everything_that_is_wrong(tmp_path: Path) -> None:
+async def test_one_error_names_everything_that_is_wrong() -> None:
     """Verbatim, because this is what people get to see; nothing in it is a value of args, env or headers."""
-    path = tmp_path / "mcp.json"
     servers = {
         "time": {"command": "uvx", "args": ["--zone=${ZONE}", 7], "env": {"KEY": ["s3cret"]}},
         "web": {"url": "ftp://example.com/", "headers": {"Authorization": "Bearer ${input:key}"}},
@@ -131,11 +131,10 @@ async def test_one_error_names_everything_that_is_wrong(tmp_path: Path) -> None:
         "flag": {"command": "x", "disabled": "yes"},
         "path": {"command": "x", "cwd": 3},
     }
-    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        await read(path)
-    assert str(caught.value).replace(str(tmp_path), "/etc") == (
-        "/etc/mcp.json: 14 problems:\n"
+        await read({"mcpServers": servers})
+    assert str(caught.value) == (
+        "configuration: 14 problems:\n"
         "    mcpServers.time.args[0]: the environment variable ZONE is not set; set it, or write ${ZONE:-default}\n"
         "    mcpServers.time.args[1]: expected a string, not a number\n"
         "    mcpServers.time.env.KEY: expected a string, not an array\n"
@@ -267,3 +266,36 @@ async def test_one_url_is_one() -> None:
     )
     (problem,) = await problems_of({"servers": {"a": {"command": "${workspaceFolder}"}}})
     assert "workspaceFolder is not set" in problem
+
+
+async def test_a_server_of_a_file_that_cannot_be_used_costs_no_other(tmp_path: Path) -> None:
+    """The file is for several programs, and some entry of it is for another one. Its state says why it has failed."""
+    path = tmp_path / "mcp.json"
+    entries = {
+        "off": {"command": "x", "disabled": True},
+        "asks": {"url": "https://a.example/", "headers": {"X": "${input:key}"}},
+        "both": {"command": "x", "url": "https://a.example/", "type": "what"},
+        "text": 5,
+    }
+    path.write_text(json.dumps({"servers": entries}))
+    async with open_clients(path) as group:
+        states = group.states
+        assert {name: state.status for name, state in states.items()} == {
+            "off": "disabled",
+            "asks": "failed",
+            "both": "failed",
+            "text": "failed",
+        }
+        assert states["asks"].reason == (
+            f"{path}: servers.asks.headers.X: ${{input:key}} asks a person, and nobody is asked here; write ${{env:NAME}}"
+        )
+        assert isinstance(states["text"].error, ConfigError)
+        with pytest.raises(
+            ServerUnavailable, match=r"the server 'text' is not ready: failed: .*expected an object"
+        ):
+            await group.wait_ready("text")
+        assert not await group.list_tools()
+        with pytest.raises(ServerUnavailable):
+            _ = group["both"]
+        with pytest.raises(ServerUnavailable):
+            group.restart("both")
