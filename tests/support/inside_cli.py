@@ -25,6 +25,8 @@ from trio_mcp._cli._parser import STATUSES as STATUSES
 from trio_mcp._cli._parser import Exit as Exit
 from trio_mcp._cli._parser import Failure as Failure
 from trio_mcp._cli._parser import Options as Options
+from trio_mcp._cli._parser import read_command_line as read_command_line
+from trio_mcp._cli._reloading import command_of as command_of
 
 benching_module = _benching
 main_module = _main

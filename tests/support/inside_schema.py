@@ -15,6 +15,7 @@ from trio_mcp._schema import InvalidValue as InvalidValue
 from trio_mcp._schema import JsonType as JsonType
 from trio_mcp._schema import inspect_callable as inspect_callable
 from trio_mcp._schema import is_unstructured as is_unstructured
+from trio_mcp._schema import result_to_json as result_to_json
 from trio_mcp._schema import to_json as to_json
 from trio_mcp._schema._docstrings import Docstring as Docstring
 from trio_mcp._schema._docstrings import parse_docstring as parse_docstring

@@ -13,6 +13,7 @@ import io
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
 from collections import deque
@@ -629,11 +630,31 @@ async def _start(parameters: StdioServerParameters) -> ProcessTree:
         if parameters.cwd is not None and error.filename == parameters.cwd:
             cause = f"its directory {str(parameters.cwd)!r} cannot be used: {cause}"
         elif isinstance(error, FileNotFoundError):
-            cause = "command not found"
-            if not parameters.args and " " in parameters.command:
+            interpreter = _interpreter_of(parameters)
+            cause = "command not found" if interpreter is None else f"its interpreter {interpreter} is not there"
+            if interpreter is None and not parameters.args and " " in parameters.command:
                 program, *arguments = parameters.command.split()
                 cause += f"; did you mean StdioServerParameters({program!r}, {arguments})?"
         raise ConnectionLost(f"could not start the stdio server {parameters.command!r}: {cause}") from error
+
+
+def _interpreter_of(parameters: StdioServerParameters) -> str | None:
+    r"""Return what the first line of a script names. If that is missing, the system says that the script is.
+
+    Often that is ``'/bin/sh\r'``, of a file with the ends of lines of Windows.
+    """
+    path = parameters.command
+    if "/" in path and parameters.cwd is not None:
+        path = str(Path(parameters.cwd) / path)
+    found = shutil.which(path, path=parameters.environment().get("PATH"))
+    if found is None:
+        return None
+    try:
+        with Path(found).open("rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return None
+    return repr(line[2:].strip(b" \n").decode("utf-8", "replace")) if line.startswith(b"#!") else None
 
 
 _LISTENING: Final = re.compile(r"\bhttps?://(?:localhost|127\.|0\.0\.0\.0|\[::)")

@@ -1,20 +1,21 @@
 """The server's end of stdio: this process's own standard input and output as a channel.
 
 While the channel is open only the protocol uses the two. Other code that reads standard input finds it empty, and
-what other code prints, in Python, in C or in a child process, goes to standard error.
+what other code prints, in Python, in C or in a child process, goes to standard error, in any encoding.
 
 Spec: 2026-07-28, basic/transports/stdio: the server must not write anything to stdout that is not a message.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import stat
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager, suppress
-from typing import Final, final
+from typing import Final, TextIO, final
 
 import trio
 
@@ -42,6 +43,7 @@ async def open_stdio_channel(limits: Limits) -> AsyncGenerator[StreamChannel]:
             if stream is not None:
                 with suppress(ValueError, OSError):  # closed, or replaced by something that cannot be flushed
                     stream.flush()
+                    _write_anything(stream, restored)
         incoming = _take_over(STDIN, os.O_RDONLY, restored)
         outgoing = _take_over(STDOUT, os.O_WRONLY, restored)
         channel = StreamChannel(
@@ -56,6 +58,22 @@ async def open_stdio_channel(limits: Limits) -> AsyncGenerator[StreamChannel]:
         finally:
             with trio.CancelScope(shield=True):
                 await channel.aclose()
+
+
+def _write_anything(stream: TextIO, restored: ExitStack) -> None:
+    """Have a text stream spell what its encoding lacks, as standard error does, until it is restored.
+
+    It is read by people now. A tool that prints would fail, perhaps when its work is done.
+    """
+    if isinstance(stream, io.TextIOWrapper):
+        strict = stream.errors or "strict"
+        stream.reconfigure(errors="backslashreplace")
+        restored.callback(_restore_errors, stream, strict)
+
+
+def _restore_errors(stream: io.TextIOWrapper, errors: str) -> None:
+    with suppress(ValueError, OSError):  # it was closed
+        stream.reconfigure(errors=errors)
 
 
 def _take_over(descriptor: int, mode: int, restored: ExitStack) -> int:

@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from .._bindings._stdio_client import StdioServerParameters
-from .._client._config import DOCUMENT_KEYS, read_config
+from .._client._config import DOCUMENT_KEYS, parse_config, read_config
 from .._client._open import Target
 from .._codec._json import is_object
 from .._errors import ConfigError
@@ -51,15 +51,17 @@ def settings_folder(platform: str = sys.platform) -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path, parse: Callable[[str], object] = json.loads) -> dict[str, Any] | None:
     """Return the object in a file of JSON, or `None` if there is no such file.
+
+    What is written again is read strictly: comments would be lost.
 
     Raises:
         Failure: It cannot be read, or is not an object.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-        value: object = json.loads(text) if text.strip() else {}
+        value: object = parse(text) if text.strip() else {}
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -83,7 +85,7 @@ def servers_in(value: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def configurations(config: str | None) -> Iterator[tuple[Path, dict[str, Mapping[str, Any]]]]:
     """Yield each file that there is, with its servers."""
     for path in places(config):
-        value = read_json(path)
+        value = read_json(path, parse_config)
         if value is not None:
             yield path, servers_in(value)
 
@@ -106,7 +108,8 @@ async def configured(name: str, config: str | None, *, stderr: Callable[[str], o
     for path, servers in configurations(config):
         if name in servers:
             try:
-                (entry,) = (await read_config({DOCUMENT_KEYS[0]: {name: servers[name]}}, os.environ)).values()
+                given = {DOCUMENT_KEYS[0]: {name: servers[name]}}
+                (entry,) = (await read_config(given, os.environ, str(path))).values()
             except ConfigError as error:
                 raise Failure(Exit.USAGE, str(ConfigError(str(path), error.problems))) from None
             if entry.target is None:

@@ -289,11 +289,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="the address to listen on; default: 127.0.0.1")
     parser.add_argument("--port", type=_port, metavar="PORT", help="the port; 0 for any that is free")
     parser.add_argument("--path", help="the path of the endpoint, or of the Unix socket")
+    _add_allow_host(parser)
     parser.add_argument("--reload", action="store_true", help="start again when a .py file beside it changes")
     parser.add_argument("--workers", type=_count, metavar="N", help="serve HTTP in N processes behind one socket")
 
 
-def _add_bridge(parser: argparse.ArgumentParser) -> None:
+def _add_allow_host(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-host",
         action="append",
@@ -370,7 +371,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "listen": Command("print changes of lists and resources as they happen", _add_listen),
         "ping": Command("see whether a server answers", _add_nothing),
         "discover": Command("say what a server is and can do", _add_nothing),
-        "bridge": Command("let clients come in at FROM, and reach the server TO", _add_bridge),
+        "bridge": Command("let clients come in at FROM, and reach the server TO", _add_allow_host),
         "bench": Command(
             "measure servers, or clients, beside each other", _add_bench, has_target=False, epilog=MEASURED
         ),

@@ -41,6 +41,7 @@ def run(options: Options) -> int:
                 server = load_server(options.file)
         else:
             server = load_server(options.file)
+            warn_of_hosts(options)
             # Where it can be reached is logged. What the file has set up counts.
             logging.basicConfig(level=logging.INFO, format="%(message)s")
         serve: Any = server.run
@@ -112,15 +113,33 @@ def arguments_of(options: Options) -> dict[str, Any]:
             options.host.encode("idna")  # as the resolver of names does
         except UnicodeError as error:
             raise Failure(Exit.USAGE, f"--host {options.host[:80]!r} is no name of a host: {error}") from None
-    if options.path is not None and options.transport in {"streamable-http", "sse", "websocket"}:
-        from .._core._http_rules import HttpServerSettings
+    is_http = _OPTIONS[options.transport] is _OF_HTTP
+    if options.allow_host and not is_http:
+        raise Failure(Exit.USAGE, f"--allow-host does not go with --transport {options.transport}")
+    if is_http and (options.path is not None or options.allow_host):
+        from .._core._http_rules import LOCAL_HOSTS, HttpServerSettings
 
-        del arguments["path"]
+        settings: dict[str, Any] = {}
+        if options.path is not None:
+            settings["path"] = arguments.pop("path")
+        if options.allow_host:
+            settings["allowed_hosts"] = LOCAL_HOSTS | frozenset(options.allow_host)
         try:
-            arguments["settings"] = HttpServerSettings(path=options.path)
+            arguments["settings"] = HttpServerSettings(**settings)
         except ValueError as error:
             raise Failure(Exit.USAGE, str(error)) from None
     return arguments
+
+
+def warn_of_hosts(options: Options) -> None:
+    """Say what lets clients in, if the server listens to other machines and refuses all names that they know."""
+    from .._oauth._metadata import is_loopback
+
+    host = options.host
+    if host is None or options.allow_host or _OPTIONS[options.transport] is not _OF_HTTP or is_loopback(host):
+        return
+    known = "NAME, the name in their URL" if host in {"0.0.0.0", "::"} else f"[{host}]" if ":" in host else host  # noqa: S104
+    sys.stderr.write(f"only clients that call it localhost are let in; for others add --allow-host {known}\n")
 
 
 def split_file(spec: str) -> tuple[Path, str | None]:

@@ -11,7 +11,7 @@ from .._core._http_rules import HttpServerSettings
 from .._server._serve import CannotListen
 from ._parser import Exit, Failure, Options
 from ._reloading import command_of
-from ._serving import arguments_of, as_program, load_server, split_file
+from ._serving import arguments_of, as_program, load_server, split_file, warn_of_hosts
 
 
 def run_workers(options: Options) -> int:
@@ -43,6 +43,7 @@ def run_workers(options: Options) -> int:
                     _running.run_workers(load_server(options.file), workers=workers, **arguments)
             else:
                 split_file(options.file)
+                warn_of_hosts(options)
                 port = 8000 if options.port is None else options.port
                 address = (options.host or "127.0.0.1", port, None, 0o600)
                 supervise(command_of(options), workers, address, _running.url_over_http(settings))

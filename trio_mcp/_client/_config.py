@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, final
 
 import attrs
@@ -157,7 +158,10 @@ DOCUMENT_KEYS: Final = ("mcpServers", "servers")
 
 HONOURED: Final = frozenset(
     {"command", "args", "env", "cwd", "url", "headers", "type", "transport", "disabled", "enabled"}
-)
+) | {"serverUrl", "httpUrl"}
+
+_URLS: Final = ("url", "serverUrl", "httpUrl")
+"""What hosts call the URL."""
 
 HttpTransport: TypeAlias = Literal["auto", "streamable-http", "sse"]
 
@@ -177,6 +181,11 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(_HTTP_TYPES, ("http", "https", "http+unix")),
 }
 _TYPES: Final = ("stdio", *_SCHEMES)
+
+# VS Code's files have comments and commas behind the last item. A string is passed over, or the rest of one.
+_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
+_LAST_COMMA: Final = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
+_NOT_BLANK: Final = re.compile(r"[^\n]")
 
 _REFERENCE: Final = re.compile(r"\$(\$?)\{([^{}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -198,21 +207,26 @@ class ServerEntry:
     """One server of a configuration.
 
     Attributes:
-        target: What a client is opened on; `None` if the server is disabled.
+        target: What a client is opened on; `None` if the server is disabled, or cannot be used.
+        error: Why it cannot be used. Only what is read from a file has it: that is written for several programs.
     """
 
     target: Target | None
+    error: ConfigError | None = None
 
 
-async def read_config(config: ClientsConfig, environment: Mapping[str, str]) -> dict[str, ServerEntry]:
+async def read_config(
+    config: ClientsConfig, environment: Mapping[str, str], file: str | None = None
+) -> dict[str, ServerEntry]:
     """Return the servers of a configuration, in its order.
 
     Args:
         config: The configuration.
         environment: The variables that may be referred to.
+        file: The path of the file that a mapping is from.
 
     Raises:
-        ConfigError: It cannot be read, or something in it is wrong.
+        ConfigError: It cannot be read, or something in it is wrong; of a file, something beside single servers.
         TypeError: It is neither a path nor a mapping, but for instance a URL.
     """
     if isinstance(config, (str, os.PathLike)):
@@ -221,11 +235,13 @@ async def read_config(config: ClientsConfig, environment: Mapping[str, str]) -> 
             raise TypeError(
                 "a configuration is a path or a mapping, not a URL; for a server at a URL, {name: url}"
             )
-        return _Reader(path, environment).document(await _read_file(path), where="the file")
+        reader = _Reader(path, environment, path)
+        reader.is_forgiving = True
+        return reader.document(await _read_file(path), where="the file")
     await trio.lowlevel.checkpoint()
     if not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
         raise TypeError(f"a configuration is a path or a mapping, not {type(config).__name__}")
-    reader = _Reader("configuration", environment)
+    reader = _Reader("configuration", environment, file)
     servers = config
     if any(isinstance(servers.get(key), Mapping) for key in DOCUMENT_KEYS):
         return reader.document(servers, where="it")
@@ -241,11 +257,23 @@ async def _read_file(path: str) -> object:
     if len(data) > MAX_CONFIG_BYTES:
         raise ConfigError(path, [f"more than {MAX_CONFIG_BYTES} bytes"])
     try:
-        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_Pairs.checked)
+        return parse_config(data.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise ConfigError(path, [f"line {error.lineno}, column {error.colno}: {error.msg}"]) from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(path, [f"not JSON in UTF-8: {type(error).__name__}"]) from None
+
+
+def parse_config(text: str) -> object:
+    """Return the value of JSON with comments, and with commas behind the last items.
+
+    Raises:
+        ValueError: It is not; the place in a `json.JSONDecodeError` is that in the text.
+    """
+    for unwanted in (_COMMENT, _LAST_COMMA):
+        text = unwanted.sub(lambda found: found[1] or _NOT_BLANK.sub(" ", found[0]), text)
+    value: object = json.loads(text, object_pairs_hook=_Pairs.checked)
+    return value
 
 
 class _Pairs(dict[str, Any]):
@@ -266,11 +294,21 @@ class _Pairs(dict[str, Any]):
 
 @final
 class _Reader:
-    """Reads one configuration, and collects what is wrong in it."""
+    """Reads one configuration, and collects what is wrong in it.
 
-    def __init__(self, source: str, environment: Mapping[str, str]) -> None:
+    Attributes:
+        is_forgiving: Whether what is wrong with one server costs only that one.
+    """
+
+    is_forgiving = False
+
+    def __init__(self, source: str, environment: Mapping[str, str], file: str | None) -> None:
         self._source = source
         self._environment = environment
+        if file is not None:
+            folder = Path(file).absolute().parent  # the project's, or one such as .vscode in it
+            folder = folder.parent if folder.name.startswith(".") else folder
+            self._environment = {"workspaceFolder": str(folder), **environment}
         self._problems: list[str] = []  # the first of them
         self._wrongs = 0
 
@@ -301,12 +339,18 @@ class _Reader:
                 self._wrong(f"{place}{name!r}: expected a name that is not empty")
                 continue
             where = f"{place}{shown}"
+            before, wrongs = len(self._problems), self._wrongs
             if isinstance(given, Mapping):
                 entries[name] = self._entry(where, cast("Mapping[str, object]", given))
             elif place:
                 self._wrong(f"{where}: expected an object with command or url, not {_kind(given)}")
             else:
                 entries[name] = ServerEntry(self._made(where, partial(cast, "Target", given)))
+            if self.is_forgiving and self._wrongs > wrongs:
+                error = ConfigError(self._source, self._problems[before:])
+                entries[name] = ServerEntry(None, error)
+                del self._problems[before:]
+                self._wrongs = wrongs
         if self._problems:
             more = self._wrongs - len(self._problems)
             raise ConfigError(self._source, [*self._problems, *([f"and {more} more"] if more else [])])
@@ -327,6 +371,11 @@ class _Reader:
     def _entry(self, place: str, entry: Mapping[str, object]) -> ServerEntry:
         before = self._wrongs
         self._twice(entry, place)
+        urls = [key for key in _URLS if entry.get(key) is not None]
+        if len(urls) > 1:
+            self._wrong(f"{place}: {' and '.join(urls)} are one thing: expected one of them")
+        elif urls:
+            entry = {**entry, "url": entry[urls[0]]}
         if self._is_disabled(place, entry):
             return ServerEntry(None)
         kind = self._kind_of(place, entry)
@@ -432,7 +481,11 @@ class _Reader:
             return {}
         members = cast("Mapping[str, object]", given)
         self._twice(members, place)
-        return {name: self._text(f"{place}.{name}", value) for name, value in members.items()}
+        texts = {name: json.dumps(value) for name, value in members.items() if isinstance(value, (int, float))}
+        if not place.endswith(".env"):
+            texts.clear()  # only variables are text whatever was meant
+        given = {**members, **texts}
+        return {name: self._text(f"{place}.{name}", value) for name, value in given.items()}
 
     def _text(self, place: str, given: object) -> str:
         """Return a string with its references replaced by what they refer to."""
@@ -443,6 +496,9 @@ class _Reader:
         def value_of(found: re.Match[str]) -> str:
             if found[1]:
                 return found[0][1:]  # "$${" is a "${" that is meant as it is
+            if found[2].startswith("input:"):
+                self._wrong(f"{place}: {found[0]} asks a person, and nobody is asked here; write ${{env:NAME}}")
+                return ""
             named = _VARIABLE.fullmatch(found[2])
             if named is None:
                 self._wrong(

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from threading import get_ident
 from types import MappingProxyType
-from typing import Generic, TypeVar, final, overload
+from typing import Any, Generic, TypeVar, final, overload
 
 import attrs
 import trio
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 @final
 @attrs.frozen
 class Listed(Generic[_T]):
-    """One item of a list of several servers.
+    """One item of a list of several servers. It has the attributes of `item`, too, such as `description`.
 
     Attributes:
         server: The server that has it.
@@ -34,6 +34,12 @@ class Listed(Generic[_T]):
     server: str
     name: str
     item: _T
+
+    def __getattr__(self, name: str) -> Any:
+        # Nothing while it is being copied or unpickled: then it has no item yet.
+        if name.startswith("__") or name == "item":
+            raise AttributeError(name)
+        return getattr(self.item, name)
 
 
 def _read_only(given: Mapping[str, Exception]) -> Mapping[str, Exception]:

@@ -76,7 +76,8 @@ async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -
         **options: See `GroupOptions`.
 
     Raises:
-        ConfigError: The configuration cannot be read, or is wrong; it names everything that is.
+        ConfigError: The configuration cannot be read, or is wrong; it names everything that is. What is wrong
+            with one server of a file makes only that one ``"failed"``, with the reason.
         TypeError: An option is unknown, or of the wrong type.
         ValueError: Options contradict each other.
     """
@@ -98,7 +99,8 @@ async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -
     members: dict[str, Member] = {}
     for name, entry in entries.items():
         if entry.target is None:
-            states.set(ServerState(name, "disabled"))
+            reason = None if entry.error is None else str(entry.error)
+            states.set(ServerState(name, "disabled" if reason is None else "failed", reason, entry.error))
             continue
         client_options = options_of(name, options)
         auth = options.get("auth")

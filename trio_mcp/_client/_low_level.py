@@ -36,6 +36,7 @@ from .._peer._peer import PeerStatistics
 from .._revisions import INPUT_METHODS, LATEST, Revision
 from .._trio import open_hidden_nursery
 from ..types import (
+    CallToolResult,
     Implementation,
     InputRequiredResult,
     InputResponses,
@@ -342,11 +343,15 @@ def read_result(method: str, result: Mapping[str, Any], kind: type[_T]) -> _T:
     """Read a result.
 
     Items of a list that cannot be read are left out, and logged: one bad tool must not hide the others. Any other
-    result is read whole or not at all, because half of it could be mistaken for all of it.
+    result is read whole or not at all, because half of it could be mistaken for all of it. Only a tool's result
+    may lack `content` beside structured content, which is all that some servers send; that is logged.
 
     Raises:
         RemoteProtocolError: It cannot be read.
     """
+    if kind is CallToolResult and result.get("content") is None and "structuredContent" in result:
+        _log.warning("%s: the result lacks content, which is required beside structuredContent", method)
+        result = {**result, "content": []}
     try:
         return from_wire(result, kind)
     except InvalidData as error:

@@ -262,30 +262,44 @@ def stdlib_encode(value: object) -> bytes:
     try:
         return _dumps(value)
     except ValueError:
-        return _dumps(_cleaned(value))
+        return _dumps(_checked(value))
 
 
 def _dumps(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
 
 
-def _cleaned(value: Any) -> Any:
-    """Return a copy of a plain value without lone surrogates.
+def _checked(value: Any) -> Any:
+    """Return a copy of a plain value, in which surrogates that are a pair are one character.
 
     Raises:
-        ValueError: A number in it is not finite; the error says where.
+        ValueError: A number in it is not finite, or a text has half a surrogate pair; the error says where.
     """
     try:
-        return _without_surrogates(value)
+        return _converted(value, _refused)
     except Misfit as misfit:
         raise ValueError(str(misfit).removeprefix("params.")) from None  # nobody names that
 
 
-def _without_surrogates(value: Any) -> Any:
+def _refused(_value: object, reason: str) -> object:
+    raise Misfit([("", reason)])
+
+
+def _shown(value: Any, _reason: str) -> str:
     if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return value.encode("utf-8", "backslashreplace").decode()
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _converted(value: Any, instead: Callable[[Any, str], object]) -> Any:
+    """Return a copy, with something else `instead` of what JSON in UTF-8 cannot have."""
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError:
+            return instead(value, "has half a surrogate pair, which is no text in UTF-8")
     if isinstance(value, float) and not math.isfinite(value):
-        raise Misfit([("", f"{value} is not a number in JSON")])
+        return instead(value, f"{value} is not a number in JSON")
     parts: Iterable[tuple[Any, Any]]
     if isinstance(value, dict):
         parts = cast("Mapping[object, Any]", value).items()
@@ -296,7 +310,7 @@ def _without_surrogates(value: Any) -> Any:
     copied: dict[Any, Any] = {}
     for where, part in parts:
         try:
-            copied[_without_surrogates(where)] = _without_surrogates(part)
+            copied[_converted(where, instead)] = _converted(part, instead)
         except Misfit as misfit:
             raise Misfit(located(where if isinstance(where, int) else str(where), misfit.problems)) from None
     return copied if isinstance(value, dict) else list(copied.values())
@@ -360,13 +374,13 @@ def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]
         try:
             data = fast_encode(value)
         except UnicodeEncodeError:
-            data = fast_encode(_cleaned(value))
+            data = fast_encode(_checked(value))
         except TypeError as error:
             place = _misplaced(value, fast_encode).removeprefix(".params").lstrip(".")
             raise TypeError(f"{place}: {error}" if place else str(error)) from None
         has_null = (data if len(data) < _LONG else without_middle(data)).find(b"null") >= 0  # faster than `in`
         if has_null and may_have_infinity(value):
-            _cleaned(value)
+            _checked(value)
         if len(data) >= LARGE:
             _expect_large()
         return data
@@ -378,10 +392,22 @@ decode, encode = _fastest_codec()
 """`decode` turns UTF-8 JSON text into plain values; `encode` turns plain values into text without newlines.
 
 `decode` raises `ValueError` for what is not JSON, not UTF-8 or not a finite number. `encode` is for plain values:
-for others it may raise `TypeError`, or write what the library makes of them; for a number that is not finite it
-raises `ValueError`, which says where that is. Both raise `RecursionError` about a thousand levels deep, and
-`ValueError` for integers of thousands of digits.
+for others it may raise `TypeError`, or write what the library makes of them; for a number that is not finite, and
+for half a surrogate pair, it raises `ValueError`, which says where that is. Both raise `RecursionError` about a
+thousand levels deep, and `ValueError` for integers of thousands of digits.
 """
+
+
+def encode_answer(value: object) -> bytes:
+    r"""Do what `encode` does, for what must be written because the work is done: a result, or an error.
+
+    A number that is not finite is written as text, ``"NaN"`` or ``"-Infinity"``, and half a surrogate pair as
+    Python spells it, ``\udcff``.
+    """
+    try:
+        return encode(value)
+    except ValueError:
+        return encode(_converted(value, _shown))
 
 
 # Invalid data

@@ -270,6 +270,7 @@ def encode_request(id: RequestId, method: str, params: Mapping[str, Any] | Encod
 
     Raises:
         TypeError: `params` holds something that is not plain JSON.
+        ValueError: A number in it is not finite, or a text has half a surrogate pair; the error says where.
     """
     if params is None:
         return _json.encode({"jsonrpc": "2.0", "id": id, "method": method})
@@ -284,6 +285,7 @@ def encode_notification(method: str, params: Mapping[str, Any] | Encoded | None)
 
     Raises:
         TypeError: `params` holds something that is not plain JSON.
+        ValueError: A number in it is not finite, or a text has half a surrogate pair; the error says where.
     """
     if params is None:
         return _json.encode({"jsonrpc": "2.0", "method": method})
@@ -301,7 +303,7 @@ def encode_response(id: RequestId, result: Mapping[str, Any] | Encoded) -> bytes
     if isinstance(result, Encoded):
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_json.encode(id), result)
     members = result if result.__class__ is dict else dict(result)
-    return _json.encode({"jsonrpc": "2.0", "id": id, "result": members})
+    return _json.encode_answer({"jsonrpc": "2.0", "id": id, "result": members})
 
 
 def encode_error(id: RequestId | None, error: RequestError) -> bytes:
@@ -317,7 +319,7 @@ def encode_error(id: RequestId | None, error: RequestError) -> bytes:
     if id is not None:
         envelope["id"] = id
     envelope["error"] = members
-    return _json.encode(envelope)
+    return _json.encode_answer(envelope)
 
 
 def encode_batch(messages: Sequence[bytes | memoryview]) -> bytes:

@@ -344,7 +344,7 @@ def encode_header_value(value: str) -> str:
         return ""
     if _SAFE.fullmatch(value) and not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
         return value
-    # Half a surrogate pair has no UTF-8; the body carries it as U+FFFD, and so does the header.
+    # Half a surrogate pair has no UTF-8, so the body is refused; an error about a header would not say where.
     data = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-8")
     return f"{_PREFIX}{base64.b64encode(data).decode('ascii')}{_SUFFIX}"
 

@@ -2,6 +2,11 @@
 
 What comes out consists of `dict` with string keys, `list`, `str`, `int`, finite `float`, `bool` and `None`, and
 by shape it satisfies the schema of that shape.
+
+What a handler returns is written after its work is done, and an error would make its caller do it again. So
+where no schema promises a form, and to show a result that does not fit its schema, encoders write more: NaN and
+infinities as ``"NaN"`` and ``"-Infinity"``, integers of thousands of digits in hexadecimal, complex numbers as
+text, and as names of members whatever has a form in JSON.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, assert_never, cast, final
 
+from .._codec import _json
 from ._decode import boolean, bounded, null
 from ._hints import fits_typed_dict, in_order, read_class_hint
 from ._members import UnsupportedHint
@@ -44,9 +50,12 @@ from ._shapes import (
     same_key,
     shown,
 )
-from ._texts import text_form_of
+from ._texts import TextForm, text_form_of
 
 Encoder = Callable[[Any], Any]
+
+MAX_BITS: Final = 14_000
+"""The largest integers that are written: Python writes no more than 4300 digits."""
 
 MAX_CLASSES: Final = 1024
 """Classes whose encoder is remembered. Programs that make classes as they run must not fill the memory."""
@@ -62,7 +71,17 @@ def encoder(shape: Shape) -> Encoder:
     Returns:
         A function from a Python value to plain JSON, which raises `InvalidValue`.
     """
-    return bounded(_Compiler().compile(shape), NESTED)
+    return bounded(_Compiler(_STRICT, _STRICT).compile(shape), NESTED)
+
+
+def result_encoder(shape: Shape) -> Encoder:
+    """Compile the shape of a handler's result: as `encoder`, more is written where the schema takes anything."""
+    return bounded(_Compiler(_STRICT, _LENIENT).compile(shape), NESTED)
+
+
+def showing_encoder(shape: Shape) -> Encoder:
+    """Compile a shape to show results that do not fit it: what has a form in JSON is written, bounds or not."""
+    return bounded(_Compiler(_LENIENT, _LENIENT).compile(shape), NESTED)
 
 
 def to_json(value: object) -> Any:
@@ -76,19 +95,35 @@ def to_json(value: object) -> Any:
     Raises:
         InvalidValue: Something in it has no form in JSON, NaN and the infinities included.
     """
-    return bounded(_encode_any, NESTED)(value)
+    return bounded(_STRICT.encode, NESTED)(value)
+
+
+def result_to_json(value: object) -> Any:
+    """Return what a handler returned as plain JSON, where no schema promises a form.
+
+    Raises:
+        InvalidValue: Something in it has no form in JSON.
+    """
+    return bounded(_LENIENT.encode, NESTED)(value)
 
 
 @final
 class _Compiler(Compiler):
+    """Compiles for one way of writing what has a type, and one for what may be anything."""
+
+    def __init__(self, typed: _Writer, untyped: _Writer) -> None:
+        super().__init__()
+        self._typed = typed
+        self._untyped = untyped
+
     def compile(self, shape: Shape) -> Encoder:
         match shape:
             case Anything():
-                return _encode_any
+                return self._untyped.encode
             case Plain(kind=kind):
-                return _PLAIN[kind]
-            case Text():
-                return _text(shape)
+                return self._typed.plain[kind]
+            case Text(form=form):
+                return functools.partial(self._typed.text, form)
             case Choice():
                 return _choice(shape)
             case Array():
@@ -96,13 +131,14 @@ class _Compiler(Compiler):
             case FixedArray():
                 return _fixed_array([self.compile(item) for item in shape.items])
             case Dictionary():
-                return _dictionary(self.compile(shape.keys), self.compile(shape.values))
+                return self._dictionary(shape)
             case AnyOf():
                 return self._any_of(shape)
             case Foreign():
-                return _foreign(shape)
+                return self._foreign(shape)
             case Refined():
-                return _refined(shape, self.compile(shape.inner))
+                convert = self.compile(shape.inner)
+                return convert if self._typed.is_lenient else _refined(shape, convert)
             case Record() | Alias():
                 return self.compile_named(shape)
             case _:
@@ -135,6 +171,29 @@ class _Compiler(Compiler):
             if problems is not None:
                 problems.raise_any()
             return found
+
+        return encode
+
+    def _dictionary(self, shape: Dictionary) -> Encoder:
+        writer = self._untyped  # a name is text, whatever it was made of
+        item = self.compile(shape.values)
+        is_any = writer.is_lenient and isinstance(shape.keys, Plain) and shape.keys.kind == "string"
+        key = writer.encode if is_any else self.compile(shape.keys)
+
+        def encode(value: Any) -> dict[str, Any]:
+            if not isinstance(value, Mapping):
+                raise expected("an object", value)
+            return writer.mapping(cast("Any", value), key, item)
+
+        return encode
+
+    def _foreign(self, shape: Foreign) -> Encoder:
+        foreign, writer = shape.type, self._typed
+
+        def encode(value: Any) -> Any:
+            if not isinstance(value, foreign.python_type):
+                raise expected(noun(shape), value)
+            return writer.encode(foreign.encode(value))
 
         return encode
 
@@ -224,54 +283,10 @@ def _is_choice(found: Mapping[object, object], value: Any) -> bool:
         return False
 
 
-def _integer(value: Any) -> int:
-    if type(value) is int:
-        return value
-    if not isinstance(value, bool) and isinstance(value, numbers.Integral):
-        return int(value)
-    raise expected("an integer", value)
-
-
-def _number(value: Any) -> float:
-    if type(value) is int:
-        return value
-    if not isinstance(value, bool) and isinstance(value, numbers.Real):
-        if isinstance(value, numbers.Integral):
-            return int(value)
-        number = float(value)
-        if math.isfinite(number):
-            return number
-        raise problem(f"{number} is not a number in JSON")
-    raise expected("a number", value)
-
-
 def _string(value: Any) -> str:
     if isinstance(value, str):
         return str.__str__(value)
     raise expected("a string", value)
-
-
-_PLAIN: Final[Mapping[str, Encoder]] = {
-    "null": null,
-    "boolean": boolean,
-    "integer": _integer,
-    "number": _number,
-    "string": _string,
-}
-
-
-def _text(shape: Text) -> Encoder:
-    form = shape.form
-
-    def encode(value: Any) -> str:
-        if not isinstance(value, form.python_type):
-            raise expected(form.python_type.__name__, value)
-        try:
-            return form.write(value)
-        except ValueError as error:
-            raise problem(str(error)) from None
-
-    return encode
 
 
 def _choice(shape: Choice) -> Encoder:
@@ -319,48 +334,6 @@ def _fixed_array(items: list[Encoder]) -> Encoder:
     return encode
 
 
-def _dictionary(key: Encoder, item: Encoder) -> Encoder:
-    def encode(value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            raise expected("an object", value)
-        return _mapping(cast("Any", value), key, item)
-
-    return encode
-
-
-def _mapping(value: Mapping[Any, Any], key: Encoder, item: Encoder) -> dict[str, Any]:
-    members: dict[str, Any] = {}
-    problems: Problems | None = None
-    for name, part in value.items():
-        try:
-            members[_name(key(name))] = item(part)
-        except InvalidValue as error:
-            problems = problems or Problems()
-            problems.add(str(name), error)
-    if problems is not None:
-        problems.raise_any()
-    return members
-
-
-def _name(key: Any) -> str:
-    if isinstance(key, int) and not isinstance(key, bool):
-        return int.__repr__(key)
-    if isinstance(key, str):
-        return key
-    raise problem(f"is not the name of a member: {shown(key)}")
-
-
-def _foreign(shape: Foreign) -> Encoder:
-    foreign = shape.type
-
-    def encode(value: Any) -> Any:
-        if not isinstance(value, foreign.python_type):
-            raise expected(noun(shape), value)
-        return _encode_any(foreign.encode(value))
-
-    return encode
-
-
 def _refined(shape: Refined, convert: Encoder) -> Encoder:
     of_json = keyword_checks(shape.keywords)
     of_python = shape.checks
@@ -376,62 +349,134 @@ def _refined(shape: Refined, convert: Encoder) -> Encoder:
     return encode
 
 
-def _encode_any(value: object) -> Any:
-    exact = _BY_TYPE.get(type(value))
-    if exact is not None:
-        return exact(value)
-    if isinstance(value, enum.Enum):
-        return _encode_any(value.value)
-    if (form := text_form_of(value)) is not None:
-        return _text(Text(form))(value)
-    by_class = _class_encoder(cast("Hashable", type(value)))
-    if by_class is not None:
-        return by_class(value)
-    for cls, convert in _BY_BASE:
-        if isinstance(value, cls):
-            return convert(value)
-    raise problem(f"{shown(value)} has no form in JSON")
-
-
 @functools.lru_cache(maxsize=MAX_CLASSES)
-def _class_encoder(cls: Hashable) -> Encoder | None:
+def _class_encoder(cls: Hashable, writer: _Writer) -> Encoder | None:
     """Return the encoder for objects of a class with named members, `None` for another kind of class."""
     try:
         shape = read_class_hint(cast("type", cls), "output")
     except UnsupportedHint as error:
         raise problem(str(error)) from error
-    return None if shape is None else _Compiler().compile(shape)
+    return None if shape is None else _Compiler(writer, writer).compile(shape)
 
 
-def _encode_array(value: Collection[Any]) -> list[Any]:
-    return converted_items(value, _encode_any)
+@final
+class _Writer:
+    """Writes values by their types: only what is exact, or, if it is lenient, more."""
+
+    def __init__(self, *, is_lenient: bool) -> None:
+        self.is_lenient: Final = is_lenient
+        self.plain: Final[Mapping[str, Encoder]] = {
+            "null": null,
+            "boolean": boolean,
+            "integer": self._integer,
+            "number": self._number,
+            "string": _string,
+        }
+        self._by_type: Final[Mapping[type, Encoder]] = {
+            str: lambda value: value,
+            int: self._integer,
+            float: self._number,
+            bool: lambda value: value,
+            type(None): lambda value: value,
+            dict: self._object,
+            list: self._array,
+            tuple: self._array,
+            set: self._set,
+            frozenset: self._set,
+        }
+        # Subclasses and other implementations. A string is a collection too, so the order matters.
+        self._by_base: Final[tuple[tuple[type, Encoder], ...]] = (
+            (str, _string),
+            (numbers.Real, self._number),
+            (Mapping, self._object),
+            (AbstractSet, self._set),
+            (Collection, self._array),
+        )
+
+    def encode(self, value: object) -> Any:
+        exact = self._by_type.get(type(value))
+        if exact is not None:
+            return exact(value)
+        if isinstance(value, enum.Enum):
+            return self.encode(value.value)
+        if (form := text_form_of(value)) is not None:
+            return self.text(form, value)
+        by_class = _class_encoder(cast("Hashable", type(value)), self)
+        if by_class is not None:
+            return by_class(value)
+        for cls, convert in self._by_base:
+            if isinstance(value, cls):
+                return convert(value)
+        if self.is_lenient and isinstance(value, numbers.Complex):
+            return str(value)
+        raise problem(f"{shown(value)} has no form in JSON")
+
+    def text(self, form: TextForm, value: Any) -> str:
+        if not isinstance(value, form.python_type):
+            raise expected(form.python_type.__name__, value)
+        try:
+            return form.write(value)
+        except (ValueError, OverflowError) as error:
+            if self.is_lenient:
+                return str(value)
+            raise problem(str(error)) from None
+
+    def mapping(self, value: Mapping[Any, Any], key: Encoder, item: Encoder) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        problems: Problems | None = None
+        for name, part in value.items():
+            try:
+                written = self._name(key(name))
+                if written in members:
+                    raise problem("is the name of two members")
+                members[written] = item(part)
+            except InvalidValue as error:
+                problems = problems or Problems()
+                problems.add(str(name), error)
+        if problems is not None:
+            problems.raise_any()
+        return members
+
+    def _name(self, key: Any) -> str:
+        if isinstance(key, str):
+            return key
+        if self.is_lenient or (isinstance(key, int) and not isinstance(key, bool)):
+            return _json.encode_answer(key).decode()
+        raise problem(f"is not the name of a member: {shown(key)}")
+
+    def _integer(self, value: Any) -> float | str:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            if self.is_lenient and isinstance(value, float):
+                return self._number(value)  # a column with holes, which NaN stands for
+            raise expected("an integer", value)
+        whole = int(value)
+        if whole.bit_length() <= MAX_BITS:
+            return whole
+        if self.is_lenient:
+            return hex(whole)
+        raise problem(f"has {whole.bit_length()} bits; an integer of more than {MAX_BITS} is not written in JSON")
+
+    def _number(self, value: Any) -> float | str:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise expected("a number", value)
+        if isinstance(value, numbers.Integral):
+            return self._integer(value)
+        number = float(value)
+        if math.isfinite(number):
+            return number
+        if self.is_lenient:
+            return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+        raise problem(f"{number} is not a number in JSON")
+
+    def _array(self, value: Collection[Any]) -> list[Any]:
+        return converted_items(value, self.encode)
+
+    def _object(self, value: Mapping[Any, Any]) -> dict[str, Any]:
+        return self.mapping(value, self.encode, self.encode)
+
+    def _set(self, value: AbstractSet[Any]) -> list[Any]:
+        return _sorted(converted_items(value, self.encode))
 
 
-def _encode_object(value: Mapping[Any, Any]) -> dict[str, Any]:
-    return _mapping(value, _encode_any, _encode_any)
-
-
-def _encode_set(value: AbstractSet[Any]) -> list[Any]:
-    return _sorted(converted_items(value, _encode_any))
-
-
-_BY_TYPE: Final[Mapping[type, Encoder]] = {
-    str: lambda value: value,
-    int: lambda value: value,
-    float: _number,
-    bool: lambda value: value,
-    type(None): lambda value: value,
-    dict: _encode_object,
-    list: _encode_array,
-    tuple: _encode_array,
-    set: _encode_set,
-    frozenset: _encode_set,
-}
-# Subclasses and other implementations. A string is a collection too, so the order matters.
-_BY_BASE: Final[tuple[tuple[type, Encoder], ...]] = (
-    (str, _string),
-    (numbers.Real, _number),
-    (Mapping, _encode_object),
-    (AbstractSet, _encode_set),
-    (Collection, _encode_array),
-)
+_STRICT: Final = _Writer(is_lenient=False)
+_LENIENT: Final = _Writer(is_lenient=True)

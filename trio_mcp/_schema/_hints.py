@@ -435,7 +435,7 @@ class HintReader:
     def _read_type(self, cls: Any) -> Shape | None:
         if (kind := _PLAIN.get(cls)) is not None:
             return Plain(kind)
-        if (form := text_form(cls)) is not None:
+        if (form := text_form(cls, is_output=self._direction == "output")) is not None:
             return Text(form)
         if issubclass(cls, enum.Enum):
             return _read_enum(cls)

@@ -26,7 +26,7 @@ from .._codec import _json
 from .._printable import shown
 from ._decode import Decoder, decoder
 from ._docstrings import parse_docstring
-from ._encode import Encoder, encoder
+from ._encode import Encoder, encoder, result_encoder, showing_encoder
 from ._generate import Schema, schema_of
 from ._hints import ENDLESS, Direction, HintReader, described, read_hint, refuse_ambiguous
 from ._members import UNRESOLVED, MemberHint, UnsupportedHint, unresolved
@@ -72,7 +72,7 @@ MAX_TEXTS_BYTES: Final = 256 * 1024
 """What JSON in the strings of a call may take in memory once it is read, beyond twice what all strings do. What
 a server keeps is counted before they are read."""
 
-_EXACT: Final[Mapping[str, type]] = MappingProxyType({"integer": int, "boolean": bool})
+_EXACT: Final[Mapping[str, type]] = MappingProxyType({"boolean": bool})
 """The types whose values are their own JSON, by the kind of the shape; subclasses may not be."""
 
 
@@ -99,6 +99,7 @@ class CallSpec:
     injected: Mapping[str, Any]
     _decode: Decoder = attrs.field(alias="decode", repr=False)
     _encode: Encoder | None = attrs.field(alias="encode", repr=False)
+    _show: Encoder | None = attrs.field(alias="show", default=None, repr=False)
     # Values of this type are their own JSON.
     _exact: type | None = attrs.field(alias="exact", default=None, repr=False)
     # Names and defaults of the parameters that only take positional arguments.
@@ -180,6 +181,19 @@ class CallSpec:
             raise TypeError(f"{self.name}() has no output schema")
         return self._encode(result)
 
+    def show_result(self, result: Any) -> Any:
+        """Convert what the function returned to plain JSON that need not fit `output_schema`, to be read as text.
+
+        No more of it is disclosed than by `encode_result`.
+
+        Raises:
+            InvalidValue: It is not what the function is annotated with, or has no form in JSON; or the schema was
+                not made from an annotation.
+        """
+        if self._show is None:
+            raise InvalidValue([("", "only the schema says what may be disclosed")])
+        return self._show(result)
+
     def may_return(self, kind: type) -> bool:
         """Whether its return annotation is satisfied by values of a class, as far as classes can tell."""
         return self._classes is None or issubclass(kind, self._classes)
@@ -215,6 +229,11 @@ def _classes_of(hint: Any) -> Any:
         return None
     # Nothing, or `Any`; and what a prompt iterates over is read before it is looked at.
     return None if named.__module__ in {"inspect", "typing", "collections.abc"} else _INSTEAD.get(named, named)
+
+
+def _show(shape: Shape, result: object) -> Any:
+    """Compile only when it is needed, which is seldom."""
+    return showing_encoder(shape)(result)
 
 
 def is_unstructured(hint: Any) -> bool:
@@ -304,7 +323,8 @@ class _Reader:
             is_async=_is_async(self._function),
             injected=MappingProxyType(provided),
             decode=decoder(record),
-            encode=None if output is None else encoder(output),
+            encode=None if output is None else result_encoder(output),
+            show=None if output is None else functools.partial(_show, output),
             exact=_EXACT.get(output.kind) if isinstance(output, Plain) else None,
             positional=tuple(
                 (name, found.default) for name, found in parameters.items() if found.kind is _POSITIONAL

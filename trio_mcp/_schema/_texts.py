@@ -38,15 +38,22 @@ class TextForm:
     write: Callable[[Any], str]
 
 
-def text_form(hint: object) -> TextForm | None:
-    """Return the form of a type, or `None` if the type is not written as text."""
+def text_form(hint: object, *, is_output: bool = False) -> TextForm | None:
+    """Return the form of a type, or `None` if the type is not written as text.
+
+    Args:
+        hint: The type.
+        is_output: Whether this program sends the values: then times may lack an offset.
+    """
+    if is_output and hint is datetime:
+        return _ANY_TIME
     return _FORMS.get(hint) if isinstance(hint, type) else None
 
 
 def text_form_of(value: object) -> TextForm | None:
     """Return the form of a value, or `None` if values of its type are not written as text."""
     for cls in type(value).__mro__:
-        if (form := _FORMS.get(cls)) is not None:
+        if (form := text_form(cls, is_output=True)) is not None:
             return form
     return None
 
@@ -61,6 +68,10 @@ _DATE_TIME: Final = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[Tt]{_CLOCK}{_OFFSET}"
 _TIME: Final = (
     r"^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?$"
 )
+# Databases and `datetime.now()` give times without an offset, and a result that fails is worked out again. So a
+# time that is sent may lack it, and "format": "date-time" is not promised.
+_ANY_DATE_TIME: Final = rf"^{_DATE}[Tt]{_CLOCK}{_OFFSET}?$"
+_MAX_DIGITS: Final = 4300
 _DECIMAL: Final = r"^-?[0-9]+(\.[0-9]+)?$"
 _UUID: Final = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 # ISO 8601 without years and months, whose length varies, and with a sign, which Python needs.
@@ -101,10 +112,17 @@ def _write_datetime(moment: datetime) -> str:
     return (moment.astimezone(UTC) if offset % timedelta(minutes=1) else moment).isoformat()
 
 
+def _write_any_datetime(moment: datetime) -> str:
+    """Write a time of this program. Where it does not say whose clock shows it, nobody guesses."""
+    return moment.isoformat() if moment.utcoffset() is None else _write_datetime(moment)
+
+
 def _write_decimal(number: Decimal | float) -> str:
     exact = Decimal(str(number))  # bounds may be plain numbers
     if not exact.is_finite():
         raise ValueError(f"{number} is not a number in JSON")
+    if abs(exact.adjusted()) > _MAX_DIGITS:
+        raise ValueError(f"{number:.20} has more than {_MAX_DIGITS} digits without an exponent")
     return format(exact, "f")
 
 
@@ -186,5 +204,12 @@ _ROWS: Final = (
         _write_bytes,
     ),
     *map(_path_form, (PurePath, Path, PurePosixPath, PureWindowsPath)),
+)
+_ANY_TIME: Final = TextForm(
+    datetime,
+    "a date and time such as 2026-07-28T12:30:00Z or 2026-07-28T12:30:00",
+    {"pattern": _ANY_DATE_TIME},
+    _by(_ANY_DATE_TIME, lambda text: datetime.fromisoformat(text.upper())),
+    _write_any_datetime,
 )
 _FORMS: Final[dict[type, TextForm]] = {row.python_type: row for row in _ROWS}

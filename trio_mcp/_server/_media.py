@@ -18,7 +18,7 @@ import trio
 
 from .. import types
 from .._codec import _json
-from .._schema import to_json
+from .._schema import result_to_json
 from ._files import file_contents, read_file
 from ._reading import BINARY, JSON, PLAIN_TEXT, Reading, blob_of, guess_type, sniff_type, type_by_uri
 from ._threads import Threads
@@ -218,7 +218,7 @@ async def contents_of(returned: Any, kind: str | None, reading: Reading) -> type
         return returned
     parts = _parts(returned)
     if parts is None:
-        text = _json.encode(to_json(returned)).decode()
+        text = _json.encode_answer(result_to_json(returned)).decode()
         whole = types.TextResourceContents(uri=reading.uri, mime_type=kind or JSON, text=text)
         return types.ReadResourceResult(contents=(whole,))
     kind = kind or type_by_uri(reading.uri)

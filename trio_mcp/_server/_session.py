@@ -154,6 +154,7 @@ class LogHandler(logging.Handler):
 
     def _data(self, record: logging.LogRecord) -> object:
         text = record.getMessage() if self.formatter is None else self.format(record)
+        text = text.encode("utf-8", "backslashreplace").decode()  # names of files have halves of surrogate pairs
         extra = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
         return {"message": text} | {name: _plain(value) for name, value in extra.items()} if extra else text
 
@@ -382,7 +383,7 @@ class Responder:
         """Write a result for the client's revision."""
         if isinstance(result, Kept):
             if result.written is None:
-                result.written = Encoded(_json.encode(self.plain(result.result, revision)))
+                result.written = Encoded(_json.encode_answer(self.plain(result.result, revision)))
             return result.written
         return result if isinstance(result, Encoded) else self.plain(result, revision)
 

@@ -45,7 +45,7 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 def written_row(task: StoredTask) -> bytes:
     """Write a task."""
     members = attrs.asdict(task, recurse=False)
-    return _json.encode({**members, "input_requests": dict(task.input_requests)})
+    return _json.encode_answer({**members, "input_requests": dict(task.input_requests)})
 
 
 def expiry_of(task: StoredTask, max_age: float) -> float | None:

@@ -499,7 +499,7 @@ class Tasks:
                 found: dict[str, Any] = {"status": "completed", "status_message": None, "result": result}
             else:
                 found = failed(error)
-            size = len(_json.encode(found["result"] or found["error"]))
+            size = len(_json.encode_answer(found["result"] or found["error"]))
         except Exception:
             _log.exception("the result of a task cannot be sent")
             return failed(RequestError(INTERNAL_ERROR, "internal error"))

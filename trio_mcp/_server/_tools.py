@@ -28,7 +28,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import report_failure
 from .._revisions import INPUT_METHODS, Revision
-from .._schema import CallSpec, InvalidValue, is_unstructured, read_texts, to_json
+from .._schema import CallSpec, InvalidValue, is_unstructured, read_texts, result_to_json
 from .._trio import propagating
 from ..types import (
     AudioContent,
@@ -156,11 +156,14 @@ class RegisteredTool:
                     if returned.__class__ is str and self.is_text:
                         return {"content": [{"type": "text", "text": returned}]}
                     if self.tool.output_schema is not None and not isinstance(returned, _RESULTS):
-                        return self._structured(returned, context.revision)
-                    result = await self._result(returned, threads, max_file_bytes)
+                        return self._structured(returned, context)
+                    result = await self._result(returned, context, threads, max_file_bytes)
                 else:
                     result = await handler.call(
-                        values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
+                        values,
+                        context,
+                        threads,
+                        lambda returned: self._result(returned, context, threads, max_file_bytes),
                     )
             except BaseExceptionGroup as group:
                 alone = error_for_caller(group)
@@ -181,13 +184,13 @@ class RegisteredTool:
             if failed_by_client(error):
                 return _failure(str(error))  # noqa: ASYNC104
             # The boundary of one call. The exception may hold what clients must not see.
-            misfit = ": its result does not fit its annotation" if isinstance(error, InvalidValue) else ""
-            _log.exception("tool %s failed%s", name, misfit)
+            if isinstance(error, InvalidValue):
+                self._report_misfit(error, context)
+                text = f"{name} has run, but its result cannot be sent. Do not repeat the call; the log says why."
+                return _failure(text)  # noqa: ASYNC104
+            _log.exception("tool %s failed", name)
             # The error has no other name here: it refers to this frame, and that to the whole request.
-            report_failure(
-                *sink_of_request(context),
-                TypeError(f"the result of tool {name} does not fit its annotation: {error}") if misfit else error,
-            )
+            report_failure(*sink_of_request(context), error)
             return _failure(f"{name} failed. The server's log says why.")  # noqa: ASYNC104
         if isinstance(result, NonFinalResult) or not self.is_wrapped or context.revision.is_modern:
             return result
@@ -202,7 +205,7 @@ class RegisteredTool:
                 raise
         return self.handler.spec.decode(read)
 
-    def _structured(self, returned: object, revision: Revision) -> dict[str, Any]:
+    def _structured(self, returned: object, context: Context[Any]) -> dict[str, Any] | CallToolResult:
         """Return what `tool_result` makes of structured output, as plain JSON of a revision: it is made often.
 
         Raises:
@@ -210,16 +213,19 @@ class RegisteredTool:
         """
         if returned.__class__ is types.CoroutineType:
             self._refuse_coroutine(returned)
-        value = self.handler.spec.encode_result(returned)
-        text = value if isinstance(value, str) else _json.encode(value).decode()
+        try:
+            value = self.handler.spec.encode_result(returned)
+        except InvalidValue as error:
+            return self._shown_misfit(returned, error, context)
+        text = value if isinstance(value, str) else _json.encode_answer(value).decode()
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-        if revision >= Revision.V2025_06_18:
-            is_seen_as_is = not self.is_wrapped or revision.is_modern
+        if context.revision >= Revision.V2025_06_18:
+            is_seen_as_is = not self.is_wrapped or context.revision.is_modern
             result["structuredContent"] = value if is_seen_as_is else {RESULT_MEMBER: value}
         return result
 
     async def _result(
-        self, returned: object, threads: Threads, max_file_bytes: int
+        self, returned: object, context: Context[Any], threads: Threads, max_file_bytes: int
     ) -> CallToolResult | NonFinalResult:
         if isinstance(returned, NonFinalResult):
             return returned
@@ -231,7 +237,10 @@ class RegisteredTool:
                 spec.check_returned(returned)
             result = shown_result(await with_media_read(returned, threads, max_file_bytes))
         else:
-            result = tool_result(returned, spec)
+            try:
+                result = tool_result(returned, spec)
+            except InvalidValue as error:
+                return self._shown_misfit(returned, error, context)
         if self.page is not None and not any(isinstance(block, TextContent) for block in result.content):
             _log.warning(
                 "the tool %s has returned no text: who cannot show %s sees nothing", self.tool.name, self.page
@@ -240,10 +249,39 @@ class RegisteredTool:
         if result is returned and schema is not None and not result.is_error:
             # The function made the result; results made here fit (server/tools, "Output Schema").
             if not result.has_structured_content:
-                raise TypeError(f"{self.tool.name} has an output schema: its result needs structured_content")
+                problem = f"{self.tool.name} has an output schema: its result needs structured_content"
+                raise InvalidValue([("", problem)])
             check = self.check_output or _compiled("output_schema", schema)
             check(result.structured_content)
+            try:
+                _json.encode(result.structured_content)
+            except ValueError as error:
+                raise InvalidValue([("", str(error))]) from error
         return result
+
+    def _shown_misfit(self, returned: object, error: InvalidValue, context: Context[Any]) -> CallToolResult:
+        """Return the failure of a tool that has done its work, with what it returned: NaN where a number is due.
+
+        A failure without a result would be called again, so nothing is raised: dependencies see a success.
+
+        Raises:
+            InvalidValue: `error`, if the value is not even of the type that was promised.
+        """
+        try:
+            shown = _as_text(self.handler.spec.show_result(returned)).text
+        except InvalidValue:
+            raise error from None
+        self._report_misfit(error, context)
+        return _failure(
+            f"{self.tool.name} has run, but its result does not fit its output schema: {error}. "
+            f"This is the result:\n{shown}"
+        )
+
+    def _report_misfit(self, error: InvalidValue, context: Context[Any]) -> None:
+        name = self.tool.name
+        _log.error("tool %s failed: its result does not fit its annotation", name, exc_info=error)
+        problem = f"the result of tool {name} does not fit its annotation: {error}"
+        report_failure(*sink_of_request(context), TypeError(problem))
 
     def _refuse_coroutine(self, returned: Any) -> NoReturn:
         returned.close()  # else Python warns as well
@@ -519,11 +557,11 @@ def with_output_schema(spec: CallSpec, schema: Mapping[str, Any]) -> tuple[CallS
     check = _compiled("output_schema", schema)
 
     def encode(result: Any) -> Any:
-        plain = to_json(result)
+        plain = result_to_json(result)
         check(plain)
         return plain
 
-    return attrs.evolve(spec, output_schema=dict(schema), encode=encode, exact=None), check
+    return attrs.evolve(spec, output_schema=dict(schema), encode=encode, show=None, exact=None), check
 
 
 def _compiled(what: str, schema: Mapping[str, Any]) -> Callable[[Any], None]:
@@ -638,14 +676,20 @@ def shown_result(returned: object) -> CallToolResult:
     parts = _parts(returned)
     if parts is not None and (_has_shown_parts(parts) or all(isinstance(part, str) for part in parts)):
         return CallToolResult(content=tuple(_as_block(part) for part in parts))
-    plain = to_json(returned)
+    plain = result_to_json(returned)
     return CallToolResult(
         content=(_as_text(plain),), structured_content=plain if _json.is_object(plain) else ABSENT
     )
 
 
 def _is_of_any_list(schema: Mapping[str, Any] | None) -> bool:
-    return schema is not None and {k: v for k, v in schema.items() if k != "description"} == {"type": "array"}
+    """Whether results may be a list of anything, also besides something else."""
+    if schema is None:
+        return False
+    branches = [
+        {k: v for k, v in branch.items() if k != "description"} for branch in schema.get("anyOf", [schema])
+    ]
+    return {"type": "array"} in branches
 
 
 def _has_shown_parts(returned: object) -> bool:
@@ -668,8 +712,12 @@ def _is_shown(value: object) -> bool:
 
 
 def _as_block(value: Any) -> Any:
-    return value if isinstance(value, _BLOCKS) else _as_text(value if isinstance(value, str) else to_json(value))
+    return (
+        value
+        if isinstance(value, _BLOCKS)
+        else _as_text(value if isinstance(value, str) else result_to_json(value))
+    )
 
 
 def _as_text(value: object) -> TextContent:
-    return TextContent(text=value if isinstance(value, str) else _json.encode(value).decode())
+    return TextContent(text=value if isinstance(value, str) else _json.encode_answer(value).decode())

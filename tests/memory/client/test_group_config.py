@@ -16,6 +16,7 @@ from trio_mcp import (
     McpError,
     RestartPolicy,
     Server,
+    ServerUnavailable,
     StdioServerParameters,
     WebSocketServerParameters,
     open_clients,
@@ -114,9 +115,8 @@ async def test_a_disabled_server_may_be_wrong(how: Mapping[str, Any]) -> None:
     assert await read({"mcpServers": {"off": {"command": "${UNSET}", **how}}}) == {"off": None}
 
 
-async def test_one_error_names_everything_that_is_wrong(tmp_path: Path) -> None:
+async def test_one_error_names_everything_that_is_wrong() -> None:
     """Verbatim, because this is what people get to see; nothing in it is a value of args, env or headers."""
-    path = tmp_path / "mcp.json"
     servers = {
         "time": {"command": "uvx", "args": ["--zone=${ZONE}", 7], "env": {"KEY": ["s3cret"]}},
         "web": {"url": "ftp://example.com/", "headers": {"Authorization": "Bearer ${input:key}"}},
@@ -131,16 +131,15 @@ async def test_one_error_names_everything_that_is_wrong(tmp_path: Path) -> None:
         "flag": {"command": "x", "disabled": "yes"},
         "path": {"command": "x", "cwd": 3},
     }
-    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        await read(path)
-    assert str(caught.value).replace(str(tmp_path), "/etc") == (
-        "/etc/mcp.json: 14 problems:\n"
+        await read({"mcpServers": servers})
+    assert str(caught.value) == (
+        "configuration: 14 problems:\n"
         "    mcpServers.time.args[0]: the environment variable ZONE is not set; set it, or write ${ZONE:-default}\n"
         "    mcpServers.time.args[1]: expected a string, not a number\n"
         "    mcpServers.time.env.KEY: expected a string, not an array\n"
-        "    mcpServers.web.headers.Authorization: ${input:key} is no environment variable: expected ${NAME}, "
-        "${NAME:-default} or ${env:NAME}; $${ stands for ${ itself\n"
+        "    mcpServers.web.headers.Authorization: ${input:key} asks a person, and nobody is asked here; "
+        "write ${env:NAME}\n"
         "    mcpServers.both: both command and url: expected one of them\n"
         "    mcpServers.none: neither command nor url\n"
         "    mcpServers.odd.type: expected one of stdio, websocket, ws, tcp, tls, unix, http, streamable-http, "
@@ -214,3 +213,89 @@ async def test_a_group_refuses_a_wrong_configuration_before_it_starts_anything()
         async with open_clients({"mcpServers": {"a": {"command": "x"}, "b": {}}}):
             pytest.fail("entered")
     assert str(caught.value) == "configuration: mcpServers.b: neither command nor url"
+
+
+async def test_a_file_of_vs_code_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """It has comments and last commas; what looks like them in a string is text."""
+    folder = tmp_path / ".vscode"
+    folder.mkdir()
+    path = folder / "mcp.json"
+    path.write_text(
+        """// for all of us
+{
+    "servers": { /* local, // and
+        remote */
+        "a": {
+            "command": "x", // its program
+            "args": ["/*", "a//b", "\\",//", ",]", "${workspaceFolder}/src",],
+            "env": {"PORT": 8000, "RATIO": 0.5, "DEBUG": true, "TOKEN": "${env:TOKEN}", },
+        },
+        "b": {"serverUrl": "https://a.example/mcp"},
+        "c": {"httpUrl": "https://a.example/mcp", "type": "http"},
+    },
+}
+"""
+    )
+    found = await read(path)
+    assert found["a"] == StdioServerParameters(
+        "x",
+        ["/*", "a//b", '",//', ",]", f"{tmp_path}/src"],
+        env={"PORT": "8000", "RATIO": "0.5", "DEBUG": "true", "TOKEN": "secret"},
+        restart=RestartPolicy(),
+    )
+    assert found["b"] == found["c"] == HttpServerParameters("https://a.example/mcp")
+    plain = tmp_path / "mcp.json"
+    plain.write_text('{"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}')
+    assert (await read(plain))["a"].command == f"{tmp_path}/x"
+    rows = [
+        ('{"servers": {}, /* "a": 1\n}', "line 2, column 2: Expecting property name enclosed in double quotes"),
+        ("[1 /* , */ 2]", "line 1, column 12: Expecting ',' delimiter"),
+        ('{"a": "b', "line 1, column 7: Unterminated string starting at"),
+    ]
+    for text, problem in rows:
+        with subtests.test(text):
+            plain.write_text(text)
+            assert await problems_of(plain) == (problem,)
+
+
+async def test_one_url_is_one() -> None:
+    """Two names of it are no choice of ours; and a file that is none has no folder."""
+    entry = {"url": "https://a/", "httpUrl": "https://b/"}
+    assert await problems_of({"servers": {"a": entry}}) == (
+        "servers.a: url and httpUrl are one thing: expected one of them",
+    )
+    (problem,) = await problems_of({"servers": {"a": {"command": "${workspaceFolder}"}}})
+    assert "workspaceFolder is not set" in problem
+
+
+async def test_a_server_of_a_file_that_cannot_be_used_costs_no_other(tmp_path: Path) -> None:
+    """The file is for several programs, and some entry of it is for another one. Its state says why it has failed."""
+    path = tmp_path / "mcp.json"
+    entries = {
+        "off": {"command": "x", "disabled": True},
+        "asks": {"url": "https://a.example/", "headers": {"X": "${input:key}"}},
+        "both": {"command": "x", "url": "https://a.example/", "type": "what"},
+        "text": 5,
+    }
+    path.write_text(json.dumps({"servers": entries}))
+    async with open_clients(path) as group:
+        states = group.states
+        assert {name: state.status for name, state in states.items()} == {
+            "off": "disabled",
+            "asks": "failed",
+            "both": "failed",
+            "text": "failed",
+        }
+        assert states["asks"].reason == (
+            f"{path}: servers.asks.headers.X: ${{input:key}} asks a person, and nobody is asked here; write ${{env:NAME}}"
+        )
+        assert isinstance(states["text"].error, ConfigError)
+        with pytest.raises(
+            ServerUnavailable, match=r"the server 'text' is not ready: failed: .*expected an object"
+        ):
+            await group.wait_ready("text")
+        assert not await group.list_tools()
+        with pytest.raises(ServerUnavailable):
+            _ = group["both"]
+        with pytest.raises(ServerUnavailable):
+            group.restart("both")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Mapping
 from functools import partial
 from inspect import signature
@@ -86,6 +88,24 @@ async def test_lists_are_of_all_servers_in_their_order() -> None:
                 ("b", "note://{day}"),
                 ("a", "note://{day}"),
             ]
+
+
+async def test_an_entry_has_what_its_item_has() -> None:
+    """Whoever gives the tools of a group to a model needs their descriptions and schemas."""
+    async with open_clients({"a": full_server("a")}) as group:
+        with trio.fail_after(ENOUGH):
+            await group.wait_ready()
+            (tool,), (prompt,) = await group.list_tools(), await group.list_prompts()
+            (resource,), (template,) = await group.list_resources(), await group.list_resource_templates()
+            assert tool.input_schema == tool.item.input_schema
+            for entry in (tool, prompt, resource, template):
+                assert entry.description == entry.item.description
+                assert entry.title == entry.item.title
+                assert pickle.loads(pickle.dumps(entry)) == copy.copy(entry) == entry
+                with pytest.raises(AttributeError, match="colour"):
+                    _ = entry.colour
+            assert tool.name == "a_look"
+            assert resource.uri == resource.name
 
 
 async def test_a_server_without_the_method_has_nothing_and_is_not_missing() -> None:

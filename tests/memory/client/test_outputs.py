@@ -88,6 +88,23 @@ async def test_a_result_without_what_was_promised_is_refused(
 
 
 @WITH_SCHEMAS
+async def test_structured_content_is_read_without_content(
+    revision: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Some servers leave out what is required beside it; the log says what is missing. Alone it is still missed."""
+    tools = Tools(POINT, structuredContent={"x": 1}, content=None)
+    async with open_scripted(ScriptedServer(revision, tools)) as client:
+        await list_tools(client)
+        result = await client.call_tool("t")
+        assert result.structured_content == {"x": 1}
+        assert result.content == ()
+        assert "tools/call: the result lacks content, which is required beside structuredContent" in caplog.text
+        tools.schema, tools.result = None, {"content": None}
+        with pytest.raises(RemoteProtocolError, match="content"):
+            await client.call_tool("t")
+
+
+@WITH_SCHEMAS
 async def test_a_tool_that_was_never_listed_is_not_asked_about(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:

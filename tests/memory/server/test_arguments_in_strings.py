@@ -100,7 +100,6 @@ async def test_what_the_string_holds_must_fit_like_any_argument(subtests: pytest
         ({"titles": "[" * 100_000}, f'titles: expected an array or null, got "{"[" * 60}'),
         ({"node": '{"value": "1"}'}, 'node.value: expected an integer, got "1"'),
         ({"copies": "3", "titel": "Dune"}, "titel: is not known; known are copies, "),
-        ({"copies": "\ud800"}, "copies: expected an integer, got "),
     ]
     for arguments, problem in rows:
         with subtests.test(arguments=arguments, problem=problem):

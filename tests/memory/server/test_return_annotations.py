@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections.abc
+import math
 import typing
 from collections.abc import Callable
+from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
@@ -15,7 +17,7 @@ from inside_base import repetitions
 from typing_extensions import TypedDict
 
 import trio_mcp.testing
-from trio_mcp import Image, McpError, Server, assistant_message, open_client
+from trio_mcp import Field, Image, McpError, Server, assistant_message, open_client
 from trio_mcp.types import (
     CallToolResult,
     ContentBlock,
@@ -116,7 +118,9 @@ async def test_a_tool_returns_what_it_says(subtests: pytest.Subtests, caplog: py
                 async with open_client(server) as client:
                     result = await client.call_tool("given")
                 assert result.is_error
-                assert result.text == "given failed. The server's log says why."
+                assert result.text == (
+                    "given has run, but its result cannot be sent. Do not repeat the call; the log says why."
+                )
                 assert "tool given failed: its result does not fit its annotation" in caplog.text
                 assert text in caplog.text
                 with pytest.raises(TypeError) as caught:
@@ -232,3 +236,130 @@ async def test_a_prompt_returns_what_it_says(caplog: pytest.LogCaptureFixture) -
             assert "in_loop() returned " in caplog.text
             assert ", and is annotated with -> " in caplog.text
         assert (await client.get_prompt("yields")).messages[0].text == "a"
+
+
+NAIVE: Final = datetime(2026, 7, 28, 12, 30)  # noqa: DTZ001 - what is tested
+
+
+async def test_what_has_a_form_is_sent_when_the_work_is_done(subtests: pytest.Subtests) -> None:
+    """A database gives times without an offset, and NaN for what is missing. A failure would be called again."""
+    rows: list[tuple[object, object, str]] = [
+        (datetime, NAIVE, "2026-07-28T12:30:00"),
+        (list[datetime], [NAIVE], '["2026-07-28T12:30:00"]'),
+        (typing.Any, {"a": math.nan}, '{"a":"NaN"}'),
+        (dict[str, Any], {"a": -math.inf, "b": NAIVE}, '{"a":"-Infinity","b":"2026-07-28T12:30:00"}'),
+        (dict, {(1, "a"): 1, None: 2}, '{"[1,\\"a\\"]":1,"null":2}'),
+        (str, "a\udcff", "a\\udcff"),
+        (list[str], ["a\udcff"], '["a\\\\udcff"]'),
+    ]
+    for annotation, value, text in rows:
+        for is_async in (True, False):
+            with subtests.test(annotation=annotation, value=value, is_async=is_async):
+                server: Server[None] = Server("results")
+                server.tool(name="given")(returning(value, annotation, is_async=is_async))
+                server.resource("a:one", mime_type="text/x")(returning(value, annotation, is_async=is_async))
+                async with open_client(server) as client:
+                    result = await client.call_tool("given")
+                    (contents,) = (await client.read_resource("a:one")).contents
+                assert not result.is_error
+                assert result.text == text
+                if annotation not in {datetime, list[str]}:
+                    assert isinstance(contents, TextResourceContents)
+                    assert contents.text == text
+
+
+class Row(TypedDict):
+    price: float
+    count: typing.Annotated[int, Field(ge=0)]
+
+
+async def test_what_its_schema_forbids_is_shown_with_the_reason(
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The schema says number, and NaN is none: the model reads that the work is done, and its result."""
+    rows: list[tuple[object, object, str, str]] = [
+        (float, math.nan, "nan is not a number in JSON", "NaN"),
+        (list[int], [1, math.nan], "[1]: expected an integer, got nan", '[1,"NaN"]'),
+        (
+            list[Row],
+            [{"price": math.inf, "count": -1, "secret": 1}],
+            "[0].price: inf is not a number in JSON; [0].count: must be at least 0, got -1",
+            '[{"price":"Infinity","count":-1}]',
+        ),
+        (Decimal, Decimal("NaN"), "NaN is not a number in JSON", "NaN"),
+    ]
+    for annotation, value, reason, shown in rows:
+        for is_async in (True, False):
+            with subtests.test(annotation=annotation, value=value, is_async=is_async):
+                caplog.clear()
+                repetitions.forget()
+                server: Server[None] = Server("results")
+                server.tool(name="given")(returning(value, annotation, is_async=is_async))
+                async with open_client(server) as client:
+                    result = await client.call_tool("given")
+                assert result.is_error
+                assert result.text == (
+                    f"given has run, but its result does not fit its output schema: {reason}. "
+                    f"This is the result:\n{shown}"
+                )
+                assert "tool given failed: its result does not fit its annotation" in caplog.text
+
+
+async def test_a_result_that_is_made_by_hand_is_sent_too() -> None:
+    """Without a schema nothing is promised; with one, what is no number is none."""
+    server: Server[None] = Server("results")
+    made = CallToolResult(content=(TextContent(text="\ud800"),), structured_content={"a": math.nan})
+    server.tool(name="free")(returning(made, Any))
+    server.tool(name="bound", output_schema={"type": "object"})(returning(made, Any))
+    async with open_client(server) as client:
+        result = await client.call_tool("free")
+        assert result.text == "\\ud800"
+        assert result.structured_content == {"a": "NaN"}
+        assert (await client.call_tool("bound")).is_error
+
+
+async def test_what_is_sent_of_ones_own_is_never_changed(subtests: pytest.Subtests) -> None:
+    """Arguments are not sent as something else: the caller can still mend them, and reads where."""
+    server: Server[None] = Server("results")
+
+    @server.tool
+    async def take(rows: list[dict[str, Any]]) -> str:
+        raise AssertionError(rows)
+
+    cases = [
+        (math.nan, "nan is not a number in JSON"),
+        ("\udcff", "has half a surrogate pair, which is no text in UTF-8"),
+    ]
+    async with open_client(server) as client:
+        for value, reason in cases:
+            with subtests.test(value=value):
+                with pytest.raises(ValueError, match=r"^arguments\.rows\[1\]\.price: ") as caught:
+                    await client.call_tool("take", {"rows": [{}, {"price": value, "other": None}]})
+                assert str(caught.value) == f"arguments.rows[1].price: {reason}"
+
+
+async def test_blocks_in_a_list_of_anything_are_sent_as_blocks(subtests: pytest.Subtests) -> None:
+    """Not as JSON with the names of attributes, whatever else may be returned."""
+    annotations: list[Any] = [
+        list,
+        list[Any],
+        Any,
+        object,
+        None,
+        tuple,
+        list[object],
+        list[Any] | None,
+        list | str,
+    ]
+    for annotation in annotations:
+        with subtests.test(annotation=annotation):
+            server: Server[None] = Server("results")
+            function = returning(["text", PNG, BLOCK], annotation)
+            if annotation is None:
+                function.__annotations__.clear()
+            server.tool(name="given")(function)
+            async with open_client(server) as client:
+                result = await client.call_tool("given")
+            assert [block.type for block in result.content] == ["text", "image", "text"]
+            assert result.text == "text\nblock"
+            assert not result.has_structured_content

@@ -9,12 +9,13 @@ import enum
 import fractions
 import math
 import pathlib
+import re
 import uuid
 from typing import Annotated, Any, Literal, Optional, cast
 
 import attrs
 import pytest
-from inside_schema import InvalidValue, JsonType, to_json
+from inside_schema import InvalidValue, JsonType, inspect_callable, result_to_json, to_json
 from schema_models import (
     Access,
     Cat,
@@ -56,6 +57,10 @@ class Members(collections.UserDict[str, int]):
     pass
 
 
+class Hole(enum.Enum):
+    NAN = math.nan
+
+
 @attrs.frozen
 class Holder:
     socket: object
@@ -92,6 +97,7 @@ PLAIN: dict[str, tuple[Any, Any]] = {
     "named tuple": (Point(1.0), {"x": 1.0, "y": 0.0}),
     "untyped named tuple": (Untyped(1, {2}), {"a": 1, "b": [2]}),
     "datetime": (dt.datetime(2026, 7, 28, 12, 30, tzinfo=dt.UTC), "2026-07-28T12:30:00+00:00"),
+    "naive datetime": (dt.datetime(2026, 7, 28, 12, 30), "2026-07-28T12:30:00"),  # noqa: DTZ001 - what is tested
     "old datetime": (
         dt.datetime(1890, 1, 1, tzinfo=dt.timezone(dt.timedelta(minutes=53, seconds=28))),
         "1889-12-31T23:06:32+00:00",
@@ -139,11 +145,17 @@ UNWRITABLE = {
     "NaN": ({"a": [math.nan]}, "a[0]", "nan is not a number in JSON"),
     "infinity": ([1, -math.inf], "[1]", "-inf is not a number in JSON"),
     "decimal NaN": (decimal.Decimal("NaN"), "", "NaN is not a number in JSON"),
-    "naive datetime": (
-        dt.datetime(2026, 7, 28),  # noqa: DTZ001 - what is tested
-        "",
-        "2026-07-28T00:00:00 has no timezone, and the receiver would have to guess it",
+    "integer without end": (
+        [2**14_000],
+        "[0]",
+        "has 14001 bits; an integer of more than 14000 is not written in JSON",
     ),
+    "decimal without end": (
+        decimal.Decimal("1E+999999"),
+        "",
+        "1E+999999 has more than 4300 digits without an exponent",
+    ),
+    "names that become one": ({1: "a", "1": "b"}, "1", "is the name of two members"),
     "object": (Holder(fractions), "socket", "a Python object of type module has no form in JSON"),
     "complex": ([1j], "[0]", "a Python object of type complex has no form in JSON"),
     "bad name": ({"a": {None: 1}}, "a.None", "is not the name of a member: null"),
@@ -164,6 +176,52 @@ def test_what_json_lacks_is_an_error_with_its_path(subtests: pytest.Subtests) ->
             with pytest.raises(InvalidValue) as caught:
                 to_json(value)
             assert caught.value.problems == ((path, reason),)
+
+
+RESULTS: dict[str, tuple[Any, Any]] = {
+    "numbers": ([math.nan, math.inf, -math.inf, 1.5], ["NaN", "Infinity", "-Infinity", 1.5]),
+    "decimals": ([decimal.Decimal("sNaN"), decimal.Decimal("1E+999999")], ["sNaN", "1E+999999"]),
+    "complex": (1 + 2j, "(1+2j)"),
+    "integer without end": (2**14_000, hex(2**14_000)),
+    "names": (
+        {(1, "a"): 1, None: 2, True: 3, 1.5: 4, math.nan: 5, b"x": 6},
+        {'[1,"a"]': 1, "null": 2, "true": 3, "1.5": 4, "NaN": 5, "eA==": 6},
+    ),
+    "class": ([Circle(math.nan)], [{"radius": "NaN"}]),
+    "enumeration": (Hole.NAN, "NaN"),
+}
+
+
+def test_a_result_is_written_if_it_can_be(subtests: pytest.Subtests) -> None:
+    """Its work is done. What may be anything need not be a number."""
+    typed = inspect_callable(cast("Any", _returns_anything))
+    for name, (value, plain) in RESULTS.items():
+        with subtests.test(name):
+            assert result_to_json(value) == plain
+            assert typed.encode_result({"a": value}) == {"a": plain}
+            with pytest.raises(InvalidValue):
+                to_json(value)
+
+
+async def _returns_anything() -> dict[str, Any]:
+    raise NotImplementedError
+
+
+def test_times_that_are_sent_may_lack_an_offset() -> None:
+    """Those that are received need one: nobody guesses it. The schema promises no more than that."""
+    naive = dt.datetime(2026, 7, 28, 12, 30)  # noqa: DTZ001 - what is tested
+    sent = JsonType(dt.datetime, direction="output")
+    assert sent.encode(naive) == "2026-07-28T12:30:00"
+    assert sent.decode("2026-07-28T12:30:00") == naive
+    assert sent.decode("2026-07-28T12:30:00Z") == naive.replace(tzinfo=dt.UTC)
+    assert "format" not in sent.schema
+    assert re.search(sent.schema["pattern"], "2026-07-28T12:30:00.000001+05:30")
+    received = JsonType(dt.datetime)
+    assert received.schema["format"] == "date-time"
+    with pytest.raises(InvalidValue, match="has no timezone"):
+        received.encode(naive)
+    with pytest.raises(InvalidValue, match="expected a date and time"):
+        received.decode("2026-07-28T12:30:00")
 
 
 def test_objects_that_contain_themselves_are_refused() -> None:
@@ -192,7 +250,6 @@ MISFITS: dict[str, tuple[Any, object, str]] = {
     "unhashable choice": (Literal[1], [], ""),
     "choice of an unhashable object": (Literal[1], Members(), ""),
     "date": (dt.date, "2026-07-28", ""),
-    "naive datetime": (dt.datetime, dt.datetime(2026, 7, 28), ""),  # noqa: DTZ001 - what is tested
     "list from text": (list[str], "abc", ""),
     "list from a mapping": (list[str], {"a": 1}, ""),
     "set from a list": (set[int], [1, 1], ""),

@@ -270,6 +270,13 @@ def no_place_for_stderr(directory: Path) -> StdioServerParameters:
     return StdioServerParameters("cat", stderr=directory / "nowhere" / "log")
 
 
+def no_interpreter(directory: Path) -> StdioServerParameters:
+    script = directory / "server"
+    script.write_bytes(b"#!/bin/sh\r\necho\r\n")
+    script.chmod(0o755)
+    return StdioServerParameters("./server", cwd=directory)
+
+
 def with_its_arguments(_: Path) -> StdioServerParameters:
     return StdioServerParameters("no-such-python x.py --fast")
 
@@ -287,6 +294,7 @@ ARGUMENTS_APART = "StdioServerParameters('no-such-python', ['x.py', '--fast'])?"
         ),
         (not_executable, ["server'", "Permission denied"]),
         (no_program, ["server'", "Exec format error"]),
+        (no_interpreter, ["'./server': its interpreter '/bin/sh\\r' is not there"]),
         (no_such_directory, ["'cat'", "directory", "nowhere'", "No such file or directory"]),
         (no_place_for_stderr, ["nowhere/log'", "standard error", "No such file or directory"]),
     ],

@@ -365,3 +365,40 @@ def test_the_standard_streams_are_given_back(tmp_path: Path) -> None:
     assert out[0] == "before"
     assert out[-1] == "after  True True"
     assert process.stderr.decode().splitlines() == ["meanwhile"]
+
+
+def test_printing_what_the_encoding_lacks_fails_nothing(tmp_path: Path) -> None:
+    """The lifespan, a handler of `logging`, a tool that has done its work: what they print is for people to read."""
+    script = tmp_path / "prints.py"
+    script.write_text(
+        "import contextlib, logging, sys, trio\n"
+        "from trio_mcp import Server, Shutdown, serve_stdio\n"
+        "log = logging.getLogger('of the program')\n"
+        "log.addHandler(logging.StreamHandler(sys.stdout))\n"
+        "@contextlib.asynccontextmanager\n"
+        "async def lifespan(server):\n"
+        "    print('entered \\u20ac')\n"
+        "    log.warning('logged \\u20ac')\n"
+        "    print('below \\u20ac', file=sys.__stdout__)\n"
+        "    yield\n"
+        "async def main():\n"
+        "    shutdown = Shutdown()\n"
+        "    async with trio.open_nursery() as nursery:\n"
+        "        async def serve(task_status=trio.TASK_STATUS_IGNORED):\n"
+        "            server = Server('x', lifespan=lifespan)\n"
+        "            await serve_stdio(server, shutdown=shutdown, task_status=task_status)\n"
+        "        await nursery.start(serve)\n"
+        "        shutdown.drain()\n"
+        "trio.run(main)\n"
+        "print(sys.stdout.errors, sys.__stdout__.errors)\n"
+    )
+    process = subprocess.run(
+        [sys.executable, str(script)],
+        input=b"",
+        capture_output=True,
+        timeout=30,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii:strict", "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stderr.decode().splitlines() == ["entered \\u20ac", "logged \\u20ac", "below \\u20ac"]
+    assert process.stdout.decode().split() == ["strict", "strict"]
