@@ -19,6 +19,7 @@ from trio_mcp._http._messages import HttpRequest as HttpRequest
 from trio_mcp._http._messages import HttpResponse as HttpResponse
 from trio_mcp._http._messages import HttpTransport as HttpTransport
 from trio_mcp._http._messages import ResponseReader as ResponseReader
+from trio_mcp._http._messages import decoded_excerpt as decoded_excerpt
 from trio_mcp._http._messages import encode_head as encode_head
 from trio_mcp._http._target import HttpTarget as HttpTarget
 from trio_mcp._http._target import parse_target as parse_target

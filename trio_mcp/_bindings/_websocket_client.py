@@ -30,7 +30,7 @@ from .._http._auth import (
     headers_of,
     is_sent_again,
 )
-from .._http._messages import ResponseHead, ResponseReader
+from .._http._messages import ResponseHead, ResponseReader, decoded_excerpt
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
 from .._limits import Limits, valid_kind, valid_positive
 from .._trio import Read, plain_stream, reader_of
@@ -232,7 +232,7 @@ class HandshakeAnswer:
             head.status,
             head.reason,
             head.headers,
-            self._body[:BODY_BYTES],
+            decoded_excerpt(head.headers, self._body, self._description)[:BODY_BYTES],
             self._description,
             fields=self.sent,
             has_auth=self._has_auth,
