@@ -140,8 +140,8 @@ class Endpoint:
         if self._only_websockets:
             self._routes = {settings.path.rstrip("/") or "/": {"GET": self._websockets.serve}}
         elif settings.sse and legacy.is_served:
-            self._routes[settings.sse_path] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
-            self._routes[settings.messages_path] = {"POST": self._post_as_2024}
+            self._routes[plain_path(settings.sse_path)] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
+            self._routes[plain_path(settings.messages_path)] = {"POST": self._post_as_2024}
         self._serve_modern = self._modern.request
         if taken := sorted({plain_path(path) for path in self._own_routes} & set(self._routes)):
             raise ValueError(f"routes: the endpoint itself is served at {taken[0]!r}")
@@ -154,7 +154,7 @@ class Endpoint:
         else:
             self._decode = self._decoded
         if self._group is not None:
-            self._routes = among(self._group, self._routes, settings.messages_path)
+            self._routes = among(self._group, self._routes, plain_path(settings.messages_path))
             self._decode, self._serve_modern = self._group.by_state(self._decode, self._modern.request)
         self._others = OtherRoutes(self._own_routes, self._rest, open_to_all)
 
