@@ -118,6 +118,7 @@ from ._core._changes import ResourceUpdated as ResourceUpdated
 from ._core._changes import Resynced as Resynced
 from ._core._changes import TaskUpdated as TaskUpdated
 from ._core._changes import ToolsListChanged as ToolsListChanged
+from ._core._http_rules import Cors as Cors
 from ._core._http_rules import HttpRefused as HttpRefused
 from ._core._http_rules import HttpServerSettings as HttpServerSettings
 from ._core._reconnect import RestartPolicy as RestartPolicy

@@ -86,7 +86,7 @@ ELSEWHERE: Final = MappingProxyType(
         "_client/_listen": "_interruption",
         "_codec/_unstructure": "_text_of",
         "_core/_frames": "canonical_handshake",
-        "_endpoint/_endpoint": "_ALLOWED_HEADERS _EXPOSED_HEADERS",
+        "_endpoint/_routes": "_PROTOCOLS _SENT _READ",
         "_endpoint/_sqlite_events": "_SCHEMA _BY_TIME",
         "_endpoint/_session": "_channel",
         "_hosts/_asgi": "_ANSWERED _CUT",

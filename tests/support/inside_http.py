@@ -14,10 +14,12 @@ from trio_mcp._http._client import send_following as send_following
 from trio_mcp._http._connection import Dialer as Dialer
 from trio_mcp._http._connection import HttpConnection as HttpConnection
 from trio_mcp._http._connection import proxy_for as proxy_for
+from trio_mcp._http._cookies import CookieJar as CookieJar
 from trio_mcp._http._messages import HttpRequest as HttpRequest
 from trio_mcp._http._messages import HttpResponse as HttpResponse
 from trio_mcp._http._messages import HttpTransport as HttpTransport
 from trio_mcp._http._messages import ResponseReader as ResponseReader
+from trio_mcp._http._messages import decoded_excerpt as decoded_excerpt
 from trio_mcp._http._messages import encode_head as encode_head
 from trio_mcp._http._target import HttpTarget as HttpTarget
 from trio_mcp._http._target import parse_target as parse_target

@@ -42,6 +42,7 @@ OTHERS: Final = {
     "_auth/_stores.py": "a file of tokens is older than the process",
     "_endpoint/_authorization.py": "likewise, and certificates",
     "testing/_authorization_server.py": "likewise; `now` replaces it",
+    "_http/_cookies.py": "`Expires` is a date (RFC 6265, section 5.2.1); what follows from it is on Trio's clock",
     "_http/_auth.py": "`Retry-After` may be a date (RFC 9110, section 10.2.3)",
     "_hosts/_requests.py": "the field `Date`",
     "_endpoint/_sqlite_events.py": "the age of what other processes have written into a file",

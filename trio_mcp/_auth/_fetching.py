@@ -25,6 +25,7 @@ from .._core._http_rules import JSON
 from .._errors import AuthorizationFailed, ConnectionLost, McpError
 from .._http._auth import ProtectedServer
 from .._http._client import open_http_client, send_following
+from .._http._cookies import CookieTransport
 from .._http._messages import HttpRequest, HttpTransport
 from .._http._target import HttpTarget, parse_target, shown_url
 from .._oauth._clients import refusal_in
@@ -286,5 +287,5 @@ async def open_fetcher(
     fetcher = Fetcher(server, insecure_hosts, named)
     settings = server._settings  # noqa: SLF001 - opaque to users
     async with open_http_client(settings, admit=fetcher.admit, on_connected=fetcher.note) as client:
-        fetcher.client = client
+        fetcher.client = CookieTransport(client, server._reached.cookies)  # noqa: SLF001 - opaque to users
         yield fetcher

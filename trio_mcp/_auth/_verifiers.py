@@ -26,7 +26,7 @@ import trio
 from .._codec import _json
 from .._codec._json import is_object
 from .._core._http_rules import busy
-from .._http._client import HttpClient, open_http_client
+from .._http._client import HttpClient, open_http_client, send_following
 from .._http._messages import HttpRequest
 from .._http._target import HttpSettings, parse_target, shown_url
 from .._limits import KIB, MIB, _size
@@ -269,7 +269,7 @@ async def _fetched(http: HttpClient, url: str) -> tuple[Fetched, float]:
         McpError: The server cannot be reached, or the document is too large.
     """
     request = HttpRequest(method="GET", target=parse_target(url), headers=[(b"accept", b"application/json")])
-    async with await http.send(request) as response:
+    async with await send_following(http, request, max_redirects=0) as response:
         try:
             document: object = _json.decode(await response.read(MAX_FETCHED))
         except (ValueError, RecursionError):
@@ -385,7 +385,7 @@ class _Introspection:
         )
         try:
             with question.scope, trio.fail_after(FETCH_SECONDS):
-                async with await self._http.send(request) as response:
+                async with await send_following(self._http, request, max_redirects=0) as response:
                     if response.status != 200:
                         raise ValueError(f"the status is {response.status}")
                     answer = _json.decode(await response.read(MAX_FETCHED))

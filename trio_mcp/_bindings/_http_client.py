@@ -38,6 +38,7 @@ from .._errors import METHOD_NOT_FOUND, MODERN_ERRORS, McpError, RemoteProtocolE
 from .._http._asgi import AsgiClient, open_asgi_client
 from .._http._auth import AuthorizedTransport, ProtectedServer, Reached
 from .._http._client import open_http_client
+from .._http._cookies import CookieTransport
 from .._http._messages import HttpTransport
 from .._limits import Limits
 from .._logs import Log
@@ -478,6 +479,7 @@ async def open_streamable_http(
         reached = Reached()
         if transport is None:
             transport = await stack.enter_async_context(_open_transport(parameters, reached))
+        transport = CookieTransport(transport, reached.cookies)
         if parameters.auth is not None:
             target = parameters.target
             given = None if is_network else transport

@@ -373,6 +373,9 @@ class HttpSseStream:
     def __init__(self, endpoint: RemoteEndpoint) -> None:
         self._stream = endpoint
         self._endpoint: RemoteEndpoint | None = None
+        self._behind_proxy: RemoteEndpoint | None = (
+            None  # where the endpoint may be, until it has accepted a POST
+        )
         self._failure: McpError | None = None
         self._opened = trio.Event()
         self._posting: dict[RequestId, trio.Event] = {}  # the requests that the server has not accepted yet
@@ -436,6 +439,8 @@ class HttpSseStream:
         elif event.event == "endpoint" and isinstance(event, SseEvent):
             target = _named_target(event.data, response.request.target)
             self._endpoint = attrs.evolve(self._stream, target=target)
+            if (behind := _behind_proxy(target, response.request.target)) is not None:
+                self._behind_proxy = attrs.evolve(self._stream, target=behind)
             self._opened.set()
         else:
             raise RemoteProtocolError("the first event of the stream does not name the endpoint")
@@ -452,10 +457,17 @@ class HttpSseStream:
         ids = outbound.message.request_ids
         self._posting.update(dict.fromkeys(ids, accepted))
         try:
-            async with await self._endpoint.post(outbound, ()) as response:
-                if not 200 <= response.status < 300:
-                    raise await error_of(response)
-                await response.read_excerpt(1024)
+            named = self._endpoint
+            refusal = await _accepted(named, outbound)
+            if (behind := self._behind_proxy) is not None and refusal is not None and refusal.status == 404:
+                self._endpoint = behind  # before the answer can be on the stream
+                if await _accepted(behind, outbound) is None:
+                    refusal = None
+                else:
+                    self._endpoint = named
+            self._behind_proxy = None
+            if refusal is not None:
+                raise refusal
         finally:
             for id in ids:
                 del self._posting[id]
@@ -476,6 +488,29 @@ class HttpSseStream:
             if id not in self._stream.inbox.unanswered:
                 return
         await self._endpoint.notify(outbound, ())
+
+
+async def _accepted(endpoint: RemoteEndpoint, outbound: OutboundMessage) -> RequestError | None:
+    """Send a request whose answer comes elsewhere. Returns why it is not accepted, if it is not."""
+    async with await endpoint.post(outbound, ()) as response:
+        if not 200 <= response.status < 300:
+            return await error_of(response)
+        await response.read_excerpt(1024)
+    return None
+
+
+def _behind_proxy(named: HttpTarget, stream: HttpTarget) -> HttpTarget | None:
+    """Return the endpoint below the path that a proxy removes from what it forwards, if there may be one.
+
+    A server that does not know of it names what it sees: for ``/proxy/mcp/sse`` it is asked for ``/mcp/sse``, and
+    names ``/mcp/messages``, or ``/messages``. So what the URL of the stream has more goes before that.
+    """
+    above, steps = (target.path.partition("?")[0].split("/")[1:-1] for target in (stream, named))
+    shared = next(n for n in range(len(above), -1, -1) if above[len(above) - n :] == steps[:n])
+    prefix = above[: len(above) - shared]
+    if not prefix or steps[: len(prefix)] == prefix:
+        return None
+    return attrs.evolve(named, path=f"/{'/'.join(prefix)}{named.path}")
 
 
 def _named_target(data: bytes, base: HttpTarget) -> HttpTarget:

@@ -30,7 +30,7 @@ from .._http._auth import (
     headers_of,
     is_sent_again,
 )
-from .._http._messages import ResponseHead, ResponseReader
+from .._http._messages import ResponseHead, ResponseReader, decoded_excerpt
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
 from .._limits import Limits, valid_kind, valid_positive
 from .._trio import Read, plain_stream, reader_of
@@ -232,7 +232,7 @@ class HandshakeAnswer:
             head.status,
             head.reason,
             head.headers,
-            self._body[:BODY_BYTES],
+            decoded_excerpt(head.headers, self._body, self._description)[:BODY_BYTES],
             self._description,
             fields=self.sent,
             has_auth=self._has_auth,
@@ -289,6 +289,7 @@ async def open_websocket(
                 asked.sends += 1
                 if auth is None or answer.refused is None:
                     raise refusal
+                reached.cookies.take(target, answer.refused.headers)
                 if not await is_sent_again(auth, asked, answer.refused, sent):
                     raise refusal
         if auth is not None:
@@ -311,7 +312,7 @@ async def _open_once(
     target = parameters.target
     names = {name.lower().encode() for name in more}
     headers = [field for field in await headers_from(parameters.headers) if field[0].lower() not in names]
-    headers += fields_of(more)
+    headers = list(reached.cookies.add_to(target, (*headers, *fields_of(more))))
     answer.sent = headers
     dialer = Dialer(parameters.http, fastest_fields(), on_connected=reached.note)
     stream = await dialer.open_stream(target, tunnels=True)

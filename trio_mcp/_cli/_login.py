@@ -20,7 +20,7 @@ from .._client._client import Client
 from .._client._open import Target, can_have_auth, parameters_of
 from .._codec import _json
 from .._errors import AuthorizationFailed, McpError
-from .._http._client import open_http_client
+from .._http._client import open_http_client, send_following
 from .._http._messages import HttpRequest
 from .._http._target import parse_target, shown_url
 from .._limits import KIB
@@ -214,5 +214,5 @@ async def fetch_document(url: str) -> tuple[int, bytes]:
     """
     accept = [(b"accept", b"application/json")]
     request = HttpRequest(method="GET", target=parse_target(url), headers=accept)
-    async with open_http_client() as client, await client.send(request) as response:
+    async with open_http_client() as client, await send_following(client, request, max_redirects=0) as response:
         return response.status, await response.read(MAX_DOCUMENT, "MAX_DOCUMENT")

@@ -44,6 +44,7 @@ from .._limits import (
     MIB,
     _positive,
     _size,
+    check_kind,
     check_number,
     check_seconds,
     check_whole,
@@ -298,6 +299,7 @@ LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LOCAL_ORIGINS: Final = frozenset(f"{scheme}://{host}:*" for scheme in ("http", "https") for host in LOCAL_HOSTS)
 
 _DEFAULT_PORTS: Final[Mapping[str, str]] = MappingProxyType({"http": "80", "https": "443"})
+_FIELD_NAME: Final = re.compile(r"[!#$%&'+\-.^_`|~0-9A-Za-z]+")
 MAX_AUTHORITY: Final = 260
 """Characters of a host and its port: 253 of a name (RFC 1035, section 2.3.4), a dot, a colon and 5 digits."""
 
@@ -391,6 +393,10 @@ class HostRules:
             return
         if not self._allows_origin(origin, host, self.allowed_origins):
             raise HttpRefused(403, f"Origin {quoted(origin)} is not in allowed_origins")
+
+    def allows_page(self, origin: str) -> bool:
+        """Whether a page is of an allowed origin."""
+        return self.allowed_origins is None or self._allows_origin(origin, "", self.allowed_origins)
 
     def _allows_host(self, host: str, allowed: frozenset[str]) -> bool:
         read = _host_and_port(host)
@@ -689,13 +695,54 @@ def _path(default: str) -> str:
 def _several(names: Iterable[str]) -> frozenset[str]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(
-            f"allowed_hosts, allowed_origins, trusted_proxies must be an iterable of strings, not {names!r:.60}"
+            "allowed_hosts, allowed_origins, trusted_proxies and what Cors takes must be an iterable of strings, "
+            f"not {names!r:.60}"
         )
     return frozenset(names)
 
 
 def _names(names: Iterable[str] | None) -> frozenset[str] | None:
     return None if names is None else _several(names)
+
+
+def _origins(names: Iterable[str] | None) -> frozenset[str] | None:
+    return _checked_origins(_names(names))
+
+
+def _check_names(_instance: object, attribute: attrs.Attribute[Any], names: frozenset[object]) -> None:
+    for name in names:
+        check_kind(attribute.name, name, str)
+        if not _FIELD_NAME.fullmatch(str(name)):
+            raise ValueError(f"{attribute.name} takes names of header fields, not {name!r:.60}")
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Cors:
+    """Which web pages may read responses, and what they may send: ``HttpServerSettings(cors=Cors(origins=…))``.
+
+    Spec: The Fetch standard, "CORS protocol".
+
+    Attributes:
+        origins: The pages that may, such as ``{"https://app.example.com"}``. They are accepted besides
+            `HttpServerSettings.allowed_origins`, of which all others may send requests and read nothing. `None`,
+            the default, lets all of `allowed_origins` read.
+        request_headers: Fields that pages may send besides those of the protocol, such as ``["X-Tenant"]`` for
+            `authenticate`. Default: none.
+        response_headers: Fields that pages may read besides those of the protocol, such as those of `HttpRefused`
+            or of `routes`. Default: none.
+
+    Raises:
+        ValueError: An origin or a name cannot be one.
+    """
+
+    origins: frozenset[str] | None = attrs.field(default=None, converter=_origins)
+    request_headers: frozenset[str] = attrs.field(
+        default=frozenset[str](), converter=_several, validator=_check_names
+    )
+    response_headers: frozenset[str] = attrs.field(
+        default=frozenset[str](), converter=_several, validator=_check_names
+    )
 
 
 @final
@@ -721,7 +768,8 @@ class HttpServerSettings:
         allow_anonymous: Whether a request for which `authenticate` returns `None` is accepted, without a
             principal; otherwise it gets 401. Without `authenticate` all requests are accepted.
         authenticate_timeout: How long `authenticate` may take; 503 beyond.
-        cors: Whether web pages of the allowed origins may read the responses (the Fetch standard's CORS).
+        cors: Whether web pages of the allowed origins may read the responses (the Fetch standard's CORS); or a
+            `Cors`, which says which of them, and what header fields of their own they may send and read.
         json_only: Whether requests are answered by one JSON object each and never by a stream. What a handler
             sends before its result is then dropped in the modern era, and goes to the stream of the session in
             the legacy era. ``subscriptions/listen`` is a stream all the same.
@@ -784,7 +832,7 @@ class HttpServerSettings:
     )
     allow_anonymous: bool = attrs.field(default=False, validator=valid_kind)
     authenticate_timeout: float = _positive(30.0)
-    cors: bool = False
+    cors: bool | Cors = attrs.field(default=False, validator=valid_kind)
     json_only: bool = attrs.field(default=False, validator=valid_kind)
     stateless: bool = attrs.field(default=False, validator=valid_kind)
     sse: bool = attrs.field(default=False, validator=valid_kind)
@@ -822,7 +870,9 @@ class HttpServerSettings:
 
     def host_rules(self) -> HostRules:
         """Return which hosts and origins are accepted."""
-        return HostRules(allowed_hosts=self.allowed_hosts, allowed_origins=self.allowed_origins)
+        origins, more = self.allowed_origins, self.cors.origins if isinstance(self.cors, Cors) else None
+        origins = origins if origins is None or more is None else origins | more
+        return HostRules(allowed_hosts=self.allowed_hosts, allowed_origins=origins)
 
     def proxy_rules(self) -> ProxyRules:
         """Return which proxies are trusted."""

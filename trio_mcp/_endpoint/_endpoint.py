@@ -23,7 +23,7 @@ from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
 from .._core._account import Account
-from .._core._http1 import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, answer_field
+from .._core._http1 import METHOD, PROTOCOL_VERSION, SESSION_ID, answer_field
 from .._core._http_rules import (
     EVENT_STREAM,
     JSON,
@@ -62,7 +62,7 @@ from ._event_store import EventStore, MemoryEventStore
 from ._groups import Group, ServesModern, among
 from ._legacy import LegacySessions, check_legacy
 from ._modern import ModernRequests
-from ._routes import OtherRoutes, Route, Routes, plain_path
+from ._routes import OtherRoutes, PageRules, Route, Routes, plain_path
 from ._session_channel import PostBody
 from ._statistics import EndpointStatistics
 from ._websockets import WebSocketCall, WebSocketSessions
@@ -78,10 +78,6 @@ _LISTEN: Final = "subscriptions/listen"
 
 _PARTING: Final = frozenset({403, 421, 429, 503})
 """The statuses after which the connection ends."""
-
-_OURS: Final = f"{LAST_EVENT_ID}, {METHOD}, {NAME}, {PROTOCOL_VERSION}, {SESSION_ID}"
-_ALLOWED_HEADERS: Final = f"Accept, Authorization, Content-Type, DPoP, {_OURS}".encode("ascii")
-_EXPOSED_HEADERS: Final = f"{SESSION_ID}, WWW-Authenticate, DPoP-Nonce, Retry-After".encode("ascii")
 
 
 @final
@@ -113,6 +109,8 @@ class Endpoint:
     _turnstile: Turnstile = attrs.field(init=False)
     _hosts: HostRules = attrs.field(init=False)
     _proxies: ProxyRules = attrs.field(init=False)
+    _pages: PageRules = attrs.field(init=False)
+    _allowed: dict[str, bytes] = attrs.field(init=False)
     _routes: dict[str, dict[str, Callable[[HttpCall, RequestSlot], Awaitable[None]]]] = attrs.field(init=False)
     _others: OtherRoutes = attrs.field(init=False)
     _answer_forms: tuple[str, ...] = attrs.field(init=False)  # which a client must accept
@@ -129,6 +127,7 @@ class Endpoint:
         self._turnstile = self._turnstiles.requests
         self.serves_websockets = settings.websocket or self._only_websockets
         self._hosts = settings.host_rules()
+        self._pages = PageRules(settings)
         self._proxies = settings.proxy_rules()
         self._routes = {
             settings.path.rstrip("/") or "/": {
@@ -140,8 +139,17 @@ class Endpoint:
         if self._only_websockets:
             self._routes = {settings.path.rstrip("/") or "/": {"GET": self._websockets.serve}}
         elif settings.sse and legacy.is_served:
-            self._routes[settings.sse_path] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
-            self._routes[settings.messages_path] = {"POST": self._post_as_2024}
+            self._routes[plain_path(settings.sse_path)] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
+            self._routes[plain_path(settings.messages_path)] = {"POST": self._post_as_2024}
+        # At the endpoint itself, a GET and a DELETE are answered, but allowed only if there are sessions.
+        unmet = "" if legacy.is_served and not settings.stateless else "DELETE"
+        unmet += " GET" if unmet and not self.serves_websockets else ""
+        self._allowed = {
+            path: ", ".join(
+                each for each in methods if path != plain_path(settings.path) or each not in unmet
+            ).encode()
+            for path, methods in self._routes.items()
+        }
         self._serve_modern = self._modern.request
         if taken := sorted({plain_path(path) for path in self._own_routes} & set(self._routes)):
             raise ValueError(f"routes: the endpoint itself is served at {taken[0]!r}")
@@ -154,7 +162,7 @@ class Endpoint:
         else:
             self._decode = self._decoded
         if self._group is not None:
-            self._routes = among(self._group, self._routes, settings.messages_path)
+            self._routes = among(self._group, self._routes, plain_path(settings.messages_path))
             self._decode, self._serve_modern = self._group.by_state(self._decode, self._modern.request)
         self._others = OtherRoutes(self._own_routes, self._rest, open_to_all)
 
@@ -232,12 +240,7 @@ class Endpoint:
         except HttpRefused:
             if not self._others.is_open(call.path):
                 raise
-        if settings.cors and (origin := headers.get("origin")) is not None:
-            call.answer_headers += [
-                (b"access-control-allow-origin", origin.encode("latin-1")),
-                (b"access-control-expose-headers", _EXPOSED_HEADERS),
-                (b"vary", b"Origin"),
-            ]
+        self._pages.add_to(call)
 
     async def _route(self, call: HttpCall) -> None:
         path = call.path.rstrip("/") or "/"
@@ -247,12 +250,10 @@ class Endpoint:
         # Nothing reads its connection any more, so a stream on it would not notice that the client leaves.
         elif call.is_websocket and path != (self.settings.path.rstrip("/") or "/"):
             raise HttpRefused(404, f"no WebSocket is served at {call.path[:100]!r}")
-        elif call.method == "OPTIONS" and self.settings.cors:
-            await self._preflight(call, ", ".join(methods).encode("ascii"))
+        elif call.method == "OPTIONS" and self._pages.are_on:
+            await self._pages.preflight(call, self._allowed[path])
         elif (answer := methods.get(call.method)) is None:
-            raise HttpRefused(
-                405, f"{call.method[:20]} is not allowed here", [(b"allow", ", ".join(methods).encode("ascii"))]
-            )
+            raise HttpRefused(405, f"{call.method[:20]} is not allowed here", [(b"allow", self._allowed[path])])
         else:
             # It counts from now on: authenticating costs something, too.
             key = call.key
@@ -374,19 +375,6 @@ class Endpoint:
             return cause
         _log.error("authenticate failed for %s", call.client, exc_info=cause)
         return HttpRefused(500, "internal error", code=INTERNAL_ERROR)
-
-    async def _preflight(self, call: HttpCall, methods: bytes) -> None:
-        asked = call.headers.get("access-control-request-headers") or ""
-        mirrored = [name.strip() for name in asked.split(",") if name.strip().lower().startswith("mcp-param-")]
-        allowed = b", ".join((_ALLOWED_HEADERS, *(name.encode("latin-1") for name in mirrored)))
-        await call.respond(
-            204,
-            headers=[
-                (b"access-control-allow-methods", methods),
-                (b"access-control-allow-headers", allowed),
-                (b"access-control-max-age", b"86400"),
-            ],
-        )
 
     async def _get(self, call: HttpCall, slot: RequestSlot) -> None:
         """Answer a GET: a WebSocket, or the stream of a session."""

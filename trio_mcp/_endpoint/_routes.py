@@ -1,4 +1,4 @@
-"""What an endpoint serves beside the protocol: the author's own routes, and documents that everybody may read.
+"""What an endpoint serves beside the protocol: the author's routes, documents for everybody, what browsers ask.
 
 A route is looked for only where nothing of the protocol is served, so it costs the protocol's requests nothing.
 """
@@ -10,8 +10,8 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
-from .._core._http1 import HeaderField
-from .._core._http_rules import HttpRefused
+from .._core._http1 import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, HeaderField
+from .._core._http_rules import Cors, HostRules, HttpRefused, HttpServerSettings
 from ._call import HttpCall
 
 Route: TypeAlias = Callable[[HttpCall], Awaitable[object]]
@@ -44,6 +44,56 @@ def _plain_paths(routes: Routes) -> Routes:
         if not path.startswith("/"):
             raise ValueError(f"routes takes paths that begin with a slash, not {path!r}: write {'/' + path!r}")
     return {plain_path(path): route for path, route in routes.items()}
+
+
+_PROTOCOLS: Final = f"{LAST_EVENT_ID}, {METHOD}, {NAME}, {PROTOCOL_VERSION}, {SESSION_ID}"
+_SENT: Final = f"Accept, Authorization, Content-Type, DPoP, {_PROTOCOLS}"
+_READ: Final = f"{SESSION_ID}, WWW-Authenticate, DPoP-Nonce, Retry-After"
+
+
+@final
+class PageRules:
+    """What web pages may send and read; see `HttpServerSettings.cors`.
+
+    Args:
+        settings: The settings, of which that is one.
+
+    Attributes:
+        are_on: Whether they may read anything.
+    """
+
+    def __init__(self, settings: HttpServerSettings) -> None:
+        cors = settings.cors if isinstance(settings.cors, Cors) else Cors()
+        self.are_on = settings.cors is not False
+        self._pages = HostRules(allowed_hosts=None, allowed_origins=cors.origins)
+        self._sent = ", ".join((_SENT, *sorted(cors.request_headers))).encode("ascii")
+        self._read = ", ".join((_READ, *sorted(cors.response_headers))).encode("ascii")
+
+    def add_to(self, call: HttpCall) -> None:
+        """Let the page that has sent an accepted request read the answer, if it may."""
+        origin = call.headers.get("origin")
+        if not self.are_on or origin is None:
+            return
+        if self._pages.allows_page(origin):
+            call.answer_headers += [
+                (b"access-control-allow-origin", origin.encode("latin-1")),
+                (b"access-control-expose-headers", self._read),
+            ]
+        call.answer_headers.append((b"vary", b"Origin"))
+
+    async def preflight(self, call: HttpCall, methods: bytes) -> None:
+        """Answer the question of a browser what a page may send."""
+        asked = call.headers.get("access-control-request-headers") or ""
+        mirrored = [name.strip() for name in asked.split(",") if name.strip().lower().startswith("mcp-param-")]
+        allowed = b", ".join((self._sent, *(name.encode("latin-1") for name in mirrored)))
+        await call.respond(
+            204,
+            headers=[
+                (b"access-control-allow-methods", methods),
+                (b"access-control-allow-headers", allowed),
+                (b"access-control-max-age", b"86400"),
+            ],
+        )
 
 
 @final

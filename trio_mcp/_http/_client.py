@@ -15,7 +15,6 @@ import attrs
 import trio
 
 from .._core._http1 import fastest_fields
-from .._errors import RemoteProtocolError
 from .._trio import LightParkingLot
 from ._connection import Admit, Dialer, HttpConnection, OnConnected
 from ._messages import HttpRequest, HttpResponse, HttpTransport
@@ -183,14 +182,7 @@ class HttpClient:
         """
         target = request.target
         pool = self._pools.get(target.address) or self._open_pool(target)
-        response = await pool.send(request, urgent=urgent)
-        encoding = response.headers.get("content-encoding")
-        if encoding is not None and encoding.lower() != "identity":
-            await response.aclose()
-            raise RemoteProtocolError(
-                f"{target.address} answered with Content-Encoding {encoding!r}; only identity is accepted"
-            )
-        return response
+        return await pool.send(request, urgent=urgent)
 
     def _open_pool(self, target: HttpTarget) -> ConnectionPool:
         address = target.address
@@ -233,7 +225,7 @@ async def open_http_client(
 async def send_following(
     transport: HttpTransport, request: HttpRequest, *, urgent: bool = False, max_redirects: int = 5
 ) -> HttpResponse:
-    """Send a request and follow redirects to the same server address.
+    """Send a request, follow redirects to the same server address, and decode the body of the response.
 
     A redirect that is not followed is the response: one to another address, which must not get the request's
     headers and body, one too many, and one that would make a GET of a POST and lose its body (301, 302, 303).
@@ -246,7 +238,7 @@ async def send_following(
         response = await transport.send(request, urgent=urgent)
         target = _redirect_of(request, response) if remaining else None
         if target is None:
-            return response
+            return response.decoded()
         async with response:
             await response.read_excerpt(DISCARDED_BYTES)
         request = attrs.evolve(request, target=target)

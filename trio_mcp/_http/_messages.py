@@ -1,4 +1,4 @@
-"""Requests as they are sent, and responses as they arrive: bytes in, heads and bodies out. No I/O.
+"""Requests as they are sent, and responses as they arrive: bytes in, heads and decoded bodies out. No I/O.
 
 What can be read in two ways is refused, since what one reader takes for a body another may take for the next
 response.
@@ -9,15 +9,20 @@ Spec: RFC 9112, sections 2.2 to 7.1.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
 from types import TracebackType
-from typing import Final, Literal, Protocol, final
+from typing import Any, Final, Literal, Protocol, final
 
 import attrs
+import trio
 
 from .._channel import AnswerClock
 from .._core._http1 import ChunkedReader, HeaderField, Headers, ReadFields, check_lines, closes, framing_of
 from .._errors import ConnectionLost, LocalProtocolError, RemoteProtocolError
+from .._printable import excerpt
 from .._version import __version__
 from ._target import HttpTarget
 
@@ -121,6 +126,134 @@ class BodySource(Protocol):
         ...
 
 
+DECODED_AT_ONCE: Final = 64 * 1024
+"""How many bytes of a compressed body come out of it at once: a bomb is as large as it is read, and no larger."""
+
+_ENCODED_AT_ONCE: Final = 16 * 1024
+
+_WINDOW: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+@final
+class Decoder:
+    """Decodes one body (RFC 9110, section 8.4.1): what servers and balancers compress although nobody asked.
+
+    Args:
+        coding: `Content-Encoding`.
+        description: The server, for errors.
+
+    Attributes:
+        is_within: Whether the body cannot end here.
+
+    Raises:
+        RemoteProtocolError: The coding is not known.
+    """
+
+    def __init__(self, coding: str, description: str) -> None:
+        self._coding = coding.strip().lower()
+        self._description = description
+        self._inflating: Any = None
+        self._brotli: Any = None
+        self.is_within = False
+        if self._coding == "br":
+            with suppress(ImportError):
+                module: Any = import_module("brotli")
+                self._brotli = module.Decompressor()
+                if not hasattr(self._brotli, "can_accept_more_data"):  # before 1.2 nothing limits what comes out
+                    self._brotli = None
+        if self._brotli is None and self._coding not in _WINDOW:
+            raise RemoteProtocolError(
+                f"{description} answered with Content-Encoding {excerpt(coding.encode())}, which was not asked "
+                "for and cannot be read: gzip, deflate and identity can, br with the package brotli from 1.2 on"
+            )
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes, bool]:
+        """Take a piece of the body. Returns what it stands for, or the beginning of that, and what to feed next.
+
+        Returns:
+            At most `DECODED_AT_ONCE` bytes; what was not read of `data`; whether more comes out even so.
+
+        Raises:
+            RemoteProtocolError: It is not so encoded.
+        """
+        try:
+            if self._brotli is not None:
+                out: bytes = self._brotli.process(data, output_buffer_limit=DECODED_AT_ONCE)
+                self.is_within = not self._brotli.is_finished()
+                return out, b"", not self._brotli.can_accept_more_data()
+            if self._inflating is None:
+                # Some servers leave out the head that "deflate" has; some compress in several members.
+                is_bare = self._coding == "deflate" and data[0] & 15 != zlib.DEFLATED
+                self._inflating = zlib.decompressobj(-zlib.MAX_WBITS if is_bare else _WINDOW[self._coding])
+            inflating = self._inflating
+            out = inflating.decompress(data, DECODED_AT_ONCE)
+        except Exception as error:
+            # The boundary of a decoder: it costs the response that it reads.
+            raise RemoteProtocolError(
+                f"{self._description} answered with a body that is not {self._coding}: {error}"
+            ) from error
+        self.is_within = not inflating.eof
+        if inflating.eof:
+            self._inflating = None
+            return out, inflating.unused_data, False
+        return out, inflating.unconsumed_tail, len(out) == DECODED_AT_ONCE
+
+
+def decoded_excerpt(headers: Headers, body: bytes, description: str) -> bytes:
+    """Return the beginning of a body whose beginning is here; nothing of what cannot be decoded."""
+    coding = headers.get("content-encoding", "identity")
+    if not body or coding.lower() == "identity":
+        return body
+    with suppress(RemoteProtocolError):
+        return Decoder(coding, description).feed(body)[0]
+    return b""
+
+
+@final
+class DecodedBody:
+    """The body of a response, decoded as it arrives, and no faster than it is read.
+
+    Args:
+        source: The body as it arrives.
+        coding: `Content-Encoding`.
+        description: The server, for errors.
+    """
+
+    def __init__(self, source: BodySource, coding: str, description: str) -> None:
+        self._source = source
+        self._coding = coding
+        self._description = description
+        self._decoder: Decoder | None = None
+        self._encoded = self._piece = b""
+        self._read = 0  # of what is encoded
+        self._has_more = False
+
+    async def receive_some(self) -> bytes:
+        """Wait for some of it; see `HttpResponse.receive_some`."""
+        while True:
+            if self._piece or self._has_more or self._read < len(self._encoded):
+                await trio.lowlevel.checkpoint()  # a little may become very much
+            else:
+                self._encoded, self._read = await self._source.receive_some(), 0
+                if not self._encoded:
+                    if self._decoder is not None and self._decoder.is_within:
+                        raise RemoteProtocolError(
+                            f"{self._description} answered with a compressed body that ends early"
+                        )
+                    return b""
+            decoder = self._decoder = self._decoder or Decoder(self._coding, self._description)
+            if not self._piece and not self._has_more:
+                self._piece = self._encoded[self._read : self._read + _ENCODED_AT_ONCE]
+                self._read += _ENCODED_AT_ONCE
+            data, self._piece, self._has_more = decoder.feed(self._piece)
+            if data:
+                return data
+
+    async def aclose(self) -> None:
+        """Release its connection."""
+        await self._source.aclose()
+
+
 @final
 @attrs.define(eq=False)
 class HttpResponse:
@@ -149,6 +282,13 @@ class HttpResponse:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
         await self._source.aclose()
+
+    def decoded(self) -> HttpResponse:
+        """Return the same response with its body as it was before it was encoded, if it is."""
+        coding = self.headers.get("content-encoding")
+        if coding is None or coding.lower() == "identity":
+            return self
+        return attrs.evolve(self, source=DecodedBody(self._source, coding, self.request.target.address))
 
     async def aclose(self) -> None:
         """Release its connection. A checkpoint only if that ends the connection."""

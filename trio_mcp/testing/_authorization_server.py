@@ -29,7 +29,7 @@ from .._codec._json import is_object
 from .._core._http_rules import HttpServerSettings
 from .._errors import McpError
 from .._hosts._serve_http import serve_http
-from .._http._client import open_http_client
+from .._http._client import open_http_client, send_following
 from .._http._messages import HttpRequest
 from .._http._target import parse_target
 from .._limits import KIB
@@ -572,7 +572,7 @@ class AuthorizationServer(TokenEndpoint):
                 with trio.fail_after(DOCUMENT_SECONDS):
                     async with open_http_client() as http:
                         sent = HttpRequest(method="GET", target=parse_target(url))
-                        async with await http.send(sent) as response:
+                        async with await send_following(http, sent, max_redirects=0) as response:
                             document = (
                                 _json.decode(await response.read(MAX_DOCUMENT))
                                 if response.status == 200

@@ -402,6 +402,18 @@ class Faulty(WithFaults[Fault], Channel):
         """Send an answer no more; see `Channel.withdraw_answer`."""
         return self._inner.withdraw_answer(request_id)
 
+    def explain_unusable(self, data: bytes, problem: str) -> str:
+        """Say what else is wrong; see `Channel.explain_unusable`."""
+        return self._inner.explain_unusable(data, problem)
+
+    def explain_silence(self) -> str:
+        """Say why nothing may have come; see `Channel.explain_silence`."""
+        return self._inner.explain_silence()
+
+    def about_to_close(self) -> None:
+        """Wait for no more than the wire; see `Channel.about_to_close`."""
+        self._inner.about_to_close()
+
     async def aclose(self) -> None:
         """Close the channel beneath, and wake who waits; see `Channel.aclose`."""
         self._closed.set()

@@ -31,6 +31,7 @@ from trio_mcp import (
     open_asgi_client,
     open_client,
 )
+from trio_mcp.testing import Faulty
 
 PARAMETERS: Final = HttpServerParameters("http://localhost:8000/mcp")
 SESSION: Final = "00000000-abc"
@@ -676,6 +677,29 @@ async def test_a_goodbye_that_nobody_takes_delays_nothing(
         assert trio.current_time() - start == pytest.approx(2)
         await trio.testing.wait_all_tasks_blocked()
         assert server.running == 0
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+async def test_a_server_that_is_slow_to_end_the_handshake_is_left_at_once(
+    is_wrapped: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The stream of the session is not waited for (`stream_timeout`), under `Faulty` either."""
+
+    async def serve(call: HttpCall) -> object:
+        if call.rpc == "notifications/initialized":
+            await trio.sleep_forever()
+        return await inner(call)
+
+    inner = session_server(echo, revision=Revision.V2025_11_25)._handler
+    server, limits = McpScript(serve), Limits(goodbye_timeout=10)
+    async with (
+        open_asgi_client(server) as transport,
+        open_streamable_http(PARAMETERS, limits, transport=transport) as channel,
+    ):
+        async with open_client(Faulty(channel) if is_wrapped else channel, revision="2025-11-25", limits=limits):
+            start = trio.current_time()
+        assert trio.current_time() == start
+    assert server.said == ["POST initialize", "POST notifications/initialized", "DELETE"]
 
 
 async def test_a_cancelled_client_still_ends_its_session(autojump_clock: trio.testing.MockClock) -> None:

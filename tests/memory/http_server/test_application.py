@@ -16,7 +16,7 @@ from inside_core import request_headers
 from inside_http import parse_target
 from raw import initialize
 
-from trio_mcp import HttpRefused, HttpServerSettings, McpASGI, Server, open_asgi_client
+from trio_mcp import Cors, HttpRefused, HttpServerSettings, McpASGI, Revision, Server, open_asgi_client
 
 ORIGIN = "http://localhost:6274"
 
@@ -54,6 +54,76 @@ async def test_pages_may_read_what_they_are_allowed_to() -> None:
         assert answer.headers["vary"] == "Origin"
         evil = await raw.send(None, {**asked, "Origin": "http://evil.example.com"}, method="OPTIONS")
         assert (evil.status, "access-control-allow-origin" in evil.headers) == (403, False)
+
+
+async def test_pages_of_ones_own_send_and_read_fields_of_ones_own() -> None:
+    """`Cors` lets its pages in, and only them read; the protocol's fields stay."""
+    page, other = "https://app.example.com", ORIGIN
+    cors = Cors(origins={page}, request_headers=["X-Tenant"], response_headers=["X-Trace", "X-Cost"])
+    async with open_raw(make_server(), HttpServerSettings(cors=cors)) as raw:
+        preflight = await raw.send(
+            None, {"Origin": page, "Access-Control-Request-Method": "POST"}, method="OPTIONS"
+        )
+        assert preflight.headers["access-control-allow-origin"] == page
+        assert preflight.headers["access-control-allow-headers"].endswith("Mcp-Session-Id, X-Tenant")
+        answer = await raw.send(call_tool("add", a=1, b=1), {"Origin": page})
+        assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, page)
+        assert answer.headers["access-control-expose-headers"].endswith("Retry-After, X-Cost, X-Trace")
+        unread = await raw.send(call_tool("add", a=1, b=1), {"Origin": other})
+        assert (unread.status, "access-control-allow-origin" in unread.headers) == (200, False)
+        assert unread.headers["vary"] == "Origin"
+        assert (await raw.send(call_tool("add", a=1, b=1), {"Origin": f"{page}.evil.example"})).status == 403
+    every = HttpServerSettings(cors=Cors(request_headers={"X-Tenant"}), allowed_origins=None)
+    async with open_raw(make_server(), every) as raw:
+        answer = await raw.send(call_tool("add", a=1, b=1), {"Origin": "https://any.example"})
+        assert answer.headers["access-control-allow-origin"] == "https://any.example"
+
+
+def test_cors_takes_what_can_be_one(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, type[Exception], str]] = [
+        (lambda: HttpServerSettings(cors="yes"), TypeError, "cors"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        (lambda: HttpServerSettings(cors=1), TypeError, "cors"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        (lambda: Cors(origins=["app.example.com"]), ValueError, "origin"),
+        (lambda: Cors(origins="https://app.example.com"), TypeError, "Cors"),
+        (lambda: Cors(request_headers="X-Tenant"), TypeError, "Cors"),
+        (lambda: Cors(request_headers=["X-Tenant\r\nX: y"]), ValueError, "request_headers"),
+        (lambda: Cors(response_headers=["*"]), ValueError, "response_headers"),
+        (lambda: Cors(response_headers=[7]), TypeError, "response_headers"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    ]
+    for number, (make, error, named) in enumerate(rows):
+        with subtests.test(number=number), pytest.raises(error, match=named):
+            make()
+
+
+async def test_allow_names_what_is_allowed(subtests: pytest.Subtests) -> None:
+    """Without sessions there are no streams to open and nothing to end; a preflight says the same."""
+    modern = [Revision.V2026_07_28]
+    rows: list[tuple[HttpServerSettings, Server[Any], str, str, str]] = [
+        (HttpServerSettings(cors=True), make_server(), "PUT", "/mcp", "POST, GET, DELETE"),
+        (HttpServerSettings(cors=True, json_only=True), make_server(), "PUT", "/mcp", "POST, GET, DELETE"),
+        (HttpServerSettings(cors=True, stateless=True), make_server(), "PUT", "/mcp", "POST"),
+        (HttpServerSettings(cors=True, stateless=True), make_server(), "GET", "/mcp", "POST"),
+        (
+            HttpServerSettings(cors=True, stateless=True, websocket=True),
+            make_server(),
+            "PUT",
+            "/mcp",
+            "POST, GET",
+        ),
+        (HttpServerSettings(cors=True), make_server(revisions=modern), "PUT", "/mcp", "POST"),
+        (HttpServerSettings(cors=True), make_server(revisions=modern), "DELETE", "/mcp", "POST"),
+        (HttpServerSettings(cors=True, sse=True), make_server(), "POST", "/sse", "GET"),
+        (HttpServerSettings(cors=True, sse=True, stateless=True), make_server(), "POST", "/sse", "GET"),
+        (HttpServerSettings(cors=True, sse=True), make_server(), "GET", "/messages", "POST"),
+    ]
+    for number, (settings, server, method, path, allowed) in enumerate(rows):
+        with subtests.test(number=number):
+            async with open_raw(server, settings) as raw:
+                answer = await raw.send(call_tool("add", a=1, b=1), method=method, path=path)
+                assert (answer.status, answer.headers["allow"]) == (405, allowed)
+                preflight = await raw.send(None, {"Origin": ORIGIN}, method="OPTIONS", path=path)
+                if method != "GET":
+                    assert preflight.headers["access-control-allow-methods"] == allowed
 
 
 async def test_pages_may_read_nothing_by_default() -> None:

@@ -15,6 +15,9 @@ from websocket_raw import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, RawSock
 from wires import wait_lost
 
 from trio_mcp import (
+    Auth,
+    AuthRequest,
+    AuthResponse,
     ConnectionLost,
     HttpStatusError,
     Limits,
@@ -274,6 +277,38 @@ async def test_what_the_handshake_says() -> None:
     assert said["host"].startswith("127.0.0.1:")
     assert "sec-websocket-extensions" not in said
     assert "origin" not in said
+
+
+async def test_a_cookie_of_a_refusal_goes_with_the_next_handshake() -> None:
+    """A balancer would send it to another node."""
+    seen: list[str] = []
+
+    class Persistent(Auth):
+        async def headers_for(self, request: AuthRequest) -> dict[str, str]:
+            await trio.lowlevel.checkpoint()
+            return {"Authorization": f"Bearer number-{request.sends}"}
+
+        async def on_refused(self, request: AuthRequest, response: AuthResponse) -> bool:
+            await trio.lowlevel.checkpoint()
+            return request.sends < 2
+
+    async def script(socket: RawSocket) -> None:
+        if not seen:
+            while b"\r\n\r\n" not in socket.buffer:
+                await socket._receive_more()
+            seen.append(bytes(socket.buffer).decode())
+            answer = "HTTP/1.1 401 No\r\nSet-Cookie: AWSALB=node-1; Path=/\r\nContent-Length: 0\r\n\r\n"
+            await socket.stream.send_all(answer.encode())
+            return
+        seen.append((await accept(socket))["cookie"])
+        await discover(socket)
+        await socket.receive()
+
+    with trio.fail_after(ENOUGH):
+        async with scripted(script) as url, open_client(url, auth=Persistent(), limits=LIMITS):
+            pass
+    assert "Cookie" not in seen[0]
+    assert seen[1:] == ["AWSALB=node-1"]
 
 
 async def test_a_silent_server_is_given_up() -> None:

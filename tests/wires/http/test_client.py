@@ -37,7 +37,7 @@ def get(target: HttpTarget) -> HttpRequest:
 
 
 async def fetch(client: HttpClient, request: HttpRequest, max_bytes: int = MIB) -> tuple[int, bytes]:
-    async with await client.send(request) as response:
+    async with await send_following(client, request, max_redirects=0) as response:
         return response.status, await response.read(max_bytes)
 
 
@@ -190,7 +190,8 @@ async def test_a_broken_response_costs_one_request(subtests: pytest.Subtests) ->
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", RemoteProtocolError),
         (b"HTTP/1.1 200 OK\r\nBad Header: x\r\n\r\n", RemoteProtocolError),
         (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", RemoteProtocolError),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: zstd\r\nContent-Length: 1\r\n\r\nx", RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", RemoteProtocolError),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, RemoteProtocolError),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", RemoteProtocolError),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 1_000_000, RemoteProtocolError),
