@@ -75,7 +75,7 @@ def read_mcp_json(data: bytes) -> None:
             _in_words(hidden)
             json_text(hidden)
     try:
-        entries = _Reader("a file", {"A": SECRET}).document(document, where="it")
+        entries = _Reader("a file", {"A": SECRET}, None).document(document, where="it")
     except ConfigError as error:
         text = str(error)
         assert SECRET not in text or SECRET.encode() in data or _is_elsewhere(document)

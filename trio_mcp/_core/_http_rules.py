@@ -693,7 +693,7 @@ def _path(default: str) -> str:
 
 
 def _several(names: Iterable[str]) -> frozenset[str]:
-    if isinstance(names, str) or not isinstance(names, Iterable):
+    if isinstance(names, str) or not isinstance(names, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
         raise TypeError(
             "allowed_hosts, allowed_origins, trusted_proxies and what Cors takes must be an iterable of strings, "
             f"not {names!r:.60}"
