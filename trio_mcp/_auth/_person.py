@@ -53,6 +53,7 @@ from ._listener import (
     open_in_browser,
     open_listener,
     path_for,
+    port_in_turn,
     show_page,
 )
 from ._stores import (
@@ -116,7 +117,7 @@ class OAuth(KnownClient):
         show_code: Shows the person a code to enter at any other machine, instead of a page at this one: a plain
             or async function that gets a `DeviceCode`, such as `print` (RFC 8628). Plain ones run in a thread.
         redirect_uri: Where the answer comes to: https, or this machine. Default: a port of 127.0.0.1 that the
-            system gives.
+            system gives. Logins of one process that need the same port wait for each other.
         listen: Whether to listen there. If not, `open_page` must return the URL.
         login_timeout: How long a person may take, in seconds.
         dpop: Whether tokens must be bound to a key (RFC 9449). Default: if the server wants it.
@@ -479,6 +480,8 @@ class OAuth(KnownClient):
         of who they are (RFC 9700, section 4.4.2). Clients that others have registered have one path for all.
         """
         if self.redirect_uri is not None:
+            with flow.asking():  # a person who is asked for another server has the port
+                await stack.enter_async_context(port_in_turn(self.redirect_uri))
             return await stack.enter_async_context(open_listener(self.redirect_uri))
         is_document = self.client_metadata_url is not None and server.client_id_metadata_document_supported
         if self.client_id is not None or is_document:
