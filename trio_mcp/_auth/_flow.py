@@ -33,6 +33,7 @@ from .._oauth._metadata import (
     Place,
     discover,
     find_server,
+    is_issuer,
 )
 from .._oauth._tokens import Asked, TokenRequest, TokenSet, read_token, token_request
 from .._printable import printable
@@ -288,7 +289,7 @@ class TokenFlow:
             AuthorizationFailed: They were used at another one.
         """
         name, bound = self._grant._binding, await self.bound_issuer()  # noqa: SLF001 - its own kind
-        if name is None or bound == issuer:
+        if name is None or (bound is not None and is_issuer(issuer, bound)):
             return
         if bound is None:
             await self.keep(f"{BINDING}{name}", {"issuer": issuer})

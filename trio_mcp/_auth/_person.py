@@ -37,7 +37,7 @@ from .._oauth._clients import (
     unknown_client,
 )
 from .._oauth._code import DeviceCode, LoginAttempt, begin_login, read_device_code, scope_text
-from .._oauth._metadata import AuthorizationServerMetadata, Place, is_loopback
+from .._oauth._metadata import AuthorizationServerMetadata, Place, is_issuer, is_loopback
 from .._oauth._tokens import TokenRequest, TokenSet
 from .._printable import printable
 from .._trio import open_hidden_nursery
@@ -222,7 +222,7 @@ class OAuth(KnownClient):
             or wish.step_up
             or previous is None
             or previous.refresh_token is None
-            or previous.issuer != server.issuer
+            or not is_issuer(previous.issuer, server.issuer)
             or previous.resource != flow.found.resource
         ):
             await trio.lowlevel.checkpoint()

@@ -32,6 +32,7 @@ from .._http._auth import Auth, AuthRequest, AuthResponse, ProtectedServer
 from .._logs import Log
 from .._oauth._challenges import DPOP, our_challenge
 from .._oauth._dpop import DpopKey
+from .._oauth._metadata import is_issuer
 from .._oauth._tokens import TokenSet
 from .._trio import open_hidden_nursery
 from ._fetching import open_fetcher
@@ -306,7 +307,10 @@ class TokenSession(Auth):
             return None
         issuer, dpop = self._grant.issuer, self._grant.dpop
         # Its `OAuth` may have been set up otherwise than this one.
-        is_ours = issuer in (None, token.issuer) and dpop in (None, token.token_type == "DPoP")
+        is_ours = (issuer is None or is_issuer(token.issuer, issuer)) and dpop in (
+            None,
+            token.token_type == "DPoP",
+        )
         return token if is_ours else None
 
     async def load(self) -> None:

@@ -32,7 +32,7 @@ from .._http._target import HttpSettings, parse_target, shown_url
 from .._limits import KIB, MIB, _size
 from .._logs import Log
 from .._oauth._access_tokens import JwtRules, TokenRefused, VerificationKeys, read_token
-from .._oauth._metadata import AuthorizationServerMetadata, Fetched, find_server
+from .._oauth._metadata import AuthorizationServerMetadata, Fetched, find_server, is_issuer
 from .._oauth._principal import OFFLINE, ClientCertificate, Principal
 from .._oauth._protected_resource import check_url, resource_metadata
 from .._oauth._signed import ALGORITHMS
@@ -123,7 +123,7 @@ class JwtVerifier:
     fetched at once, but not more than once a minute.
 
     Args:
-        issuer: The URL of the issuer, exactly as tokens have it.
+        issuer: The URL of the issuer, exactly as tokens have it, but for a slash in place of no path.
         jwks_uri: Where its keys are; by default its metadata say it.
         jwks: The keys, as plain JSON, if they are not to be fetched.
         algorithms: How tokens may be signed. None with a shared secret is possible.
@@ -180,7 +180,7 @@ class _JwtVerification:
     async def verify(self, token: str) -> Mapping[str, Any] | None:  # noqa: ASYNC910 - not public
         """Verify a token; see `Verify`. Waits only for keys that are not known yet."""
         read = read_token(token)
-        if read is None or read.claims.get("iss") != self._settings.issuer:
+        if read is None or not is_issuer(read.claims.get("iss"), self._settings.issuer):
             return None
         # What costs nothing comes first.
         if self._settings.requires_exp and read.claims.get("exp") is None:
@@ -366,7 +366,7 @@ class _Introspection:
         kind: object = said.get("token_type")
         if kind is not None and (not isinstance(kind, str) or kind.lower() not in _ACCESS):
             return None  # a refresh token is active, too
-        if issuer is None or said.get("iss") == issuer:
+        if issuer is None or is_issuer(said.get("iss"), issuer):
             return said
         return None if said.get("iss") is not None else {**said, "iss": issuer}
 
@@ -498,7 +498,8 @@ class ResourceServer:
 
     Args:
         resource: The URL of the endpoint as clients use it; what tokens must be issued for.
-        authorization_servers: The issuers of the tokens: their URLs, exactly as tokens have them.
+        authorization_servers: The issuers of the tokens: their URLs, exactly as tokens have them, but for a
+            slash in place of no path.
         verifier: What vouches for tokens: `JwtVerifier`, `IntrospectionVerifier`, `CertificateVerifier`, a
             function (see `Verify`), or a list of these, which are asked in order. Default: a `JwtVerifier` for
             each authorization server.

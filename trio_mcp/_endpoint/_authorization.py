@@ -39,6 +39,7 @@ from .._core._account import Overdrawn, Pool
 from .._core._http_rules import HttpRefused, busy
 from .._logs import Log
 from .._oauth._access_tokens import MAX_TOKEN, AcceptedToken, TokenRefused, TokenRules, read_token
+from .._oauth._metadata import is_issuer
 from .._oauth._principal import Principal, as_principal
 from .._oauth._protected_resource import (
     WELL_KNOWN,
@@ -268,7 +269,7 @@ class Guard:
             return
         read = read_token(token)
         issuer: object = None if read is None else read.claims.get("iss")
-        if isinstance(issuer, str) and issuer not in self._rules.issuers:
+        if isinstance(issuer, str) and not any(is_issuer(issuer, each) for each in self._rules.issuers):
             known = sorted(self._rules.issuers)
             _log.info("refused a token: issuer %s is none of authorization_servers %s", shown(issuer), known)
 

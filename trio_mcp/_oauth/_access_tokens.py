@@ -18,7 +18,7 @@ import attrs
 from .._codec._json import is_array, is_object
 from .._limits import KIB
 from .._printable import shown
-from ._metadata import canonical_resource
+from ._metadata import canonical_resource, is_issuer
 from ._principal import Principal
 from ._signed import ALGORITHMS, SignedToken, import_key, is_quick, read_signed
 
@@ -237,6 +237,9 @@ class TokenRules:
             raise TokenRefused("the token is not valid yet")
         if issued is not None and now < issued - self.leeway:
             raise TokenRefused("the token was issued in the future")
+        if isinstance(issuer, str) and issuer not in self.issuers:
+            # As the server writes it, so that somebody has one name.
+            issuer = next((each for each in self.issuers if is_issuer(issuer, each)), issuer)
         if issuer is not None and (not isinstance(issuer, str) or issuer not in self.issuers):
             raise TokenRefused(
                 "the token is of another issuer",

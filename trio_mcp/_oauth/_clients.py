@@ -349,7 +349,7 @@ def refusal_in(status: int, document: object) -> tuple[list[str], str | None, bo
     described = members.get("error_description", members.get("message"))
     words = [printable(each, 300) for each in (code, described) if isinstance(each, str)]
     if 300 <= status < 400:
-        words.append("a redirect that is not followed")
+        words = [f"a redirect (HTTP status {status}) that is not followed"]
     passes = code == "temporarily_unavailable" or (may_pass(status) and code not in REFUSALS)
     return words, None if passes else code, passes
 

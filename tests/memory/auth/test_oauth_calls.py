@@ -1033,7 +1033,7 @@ def test_credentials_are_strings(name: str) -> None:
 @shows("Authorization Server Metadata Discovery")
 async def test_metadata_with_another_issuer_are_refused() -> None:
     script = ProtectedScript()
-    script.server["issuer"] = f"{ORIGIN}/"
+    script.server["issuer"] = f"{ORIGIN}/other"
     await fails(script, "not used")
     assert not script.pages
 
@@ -1211,3 +1211,23 @@ async def test_what_follows_a_login_is_charged_to_the_call_again(autojump_clock:
             with pytest.raises(trio.TooSlowError, match="request_timeout"):
                 await client.call_tool("one")
             assert 50 <= trio.current_time() - began <= 50 + 5
+
+
+async def test_a_slash_in_place_of_no_path_makes_no_other_authorization_server(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Its documents, its answers and what is kept may differ in it."""
+    script = ProtectedScript()
+    store = MemoryTokenStore()
+    script.resource["authorization_servers"] = [f"{ORIGIN}/"]
+    async with connected(script, store=store, client_id="ours") as client:
+        await client.call_tool("one")
+    script.tokens.clear()
+    script.server["issuer"] = f"{ORIGIN}/"
+    async with connected(script, store=store, client_id="ours") as client:
+        await client.call_tool("two")
+    script.resource["authorization_servers"] = [ORIGIN]
+    script.tokens.clear()
+    async with connected(script, store=store, client_id="ours") as client:
+        await client.call_tool("three")
+    assert script.grants() == ["authorization_code", "refresh_token", "refresh_token"]

@@ -107,6 +107,19 @@ async def test_clocks_may_differ_a_little(subtests: pytest.Subtests) -> None:
                 assert (await ask(raw, signed(**changes)))[0] == 200
 
 
+async def test_a_slash_in_place_of_no_path_makes_no_other_issuer(subtests: pytest.Subtests) -> None:
+    """So it is with the tokens of some identity providers."""
+    for issuer, said, status in (
+        (ISSUER, f"{ISSUER}/", 200),
+        (f"{ISSUER}/", ISSUER, 200),
+        (ISSUER, f"{ISSUER}//", 401),
+        (f"{ISSUER}/x", f"{ISSUER}/x/", 401),
+    ):
+        with subtests.test(issuer=issuer, said=said):
+            async with protected(JwtVerifier(issuer, jwks=JWKS), authorization_servers=[issuer]) as raw:
+                assert (await ask(raw, signed(iss=said)))[0] == status
+
+
 async def test_tokens_without_an_end_are_accepted_if_that_is_said() -> None:
     async with protected(JwtVerifier(ISSUER, jwks=JWKS, requires_exp=False)) as raw:
         assert (await ask(raw, signed(exp=...)))[0] == 200

@@ -71,7 +71,9 @@ def test_every_attempt_has_secrets_of_its_own() -> None:
         (True, {"iss": None}, "does not say"),
         (True, {"iss": "https://evil.example"}, "not from"),
         (False, {"iss": "https://evil.example"}, "not from"),
-        (True, {"iss": f"{ISSUER}/"}, "not from"),
+        (True, {"iss": f"{ISSUER}/"}, None),
+        (True, {"iss": f"{ISSUER}//"}, "not from"),
+        (True, {"iss": f"{ISSUER}/x"}, "not from"),
         (True, {"iss": ISSUER.upper()}, "not from"),
         (True, {"iss": f"{ISSUER}:443"}, "not from"),
         (True, {"state": "other"}, "state"),
@@ -83,7 +85,7 @@ def test_every_attempt_has_secrets_of_its_own() -> None:
 )
 @shows("Authorization Response Validation", "Mix-Up Attacks")
 def test_which_answers_are_believed(advertised: bool, change: dict[str, Any], problem: str | None) -> None:
-    """RFC 9207, section 2.4, by plain comparison of strings."""
+    """RFC 9207, section 2.4, by plain comparison of strings, but for a slash in place of no path."""
     server = attrs.evolve(SERVER, authorization_response_iss_parameter_supported=advertised)
     attempt = begin_login(attrs.evolve(FOUND, server=server), "me", CALLBACK, None)
     fields = {"code": "c0de", "state": query_of(attempt.url)["state"], "iss": ISSUER, **change}
