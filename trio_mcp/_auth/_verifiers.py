@@ -120,7 +120,8 @@ class JwtVerifier:
 
     The keys are fetched when the first token comes, and again when their server says that they are old: between 5
     minutes and 24 hours, with the old ones in use meanwhile. A token that names a key which is not known has them
-    fetched at once, but not more than once a minute.
+    fetched at once, but not more than once a minute. For one that names none, the keys are tried that sign by its
+    algorithm: 10 at most.
 
     Args:
         issuer: The URL of the issuer, exactly as tokens have it, but for a slash in place of no path.
@@ -185,31 +186,32 @@ class _JwtVerification:
         # What costs nothing comes first.
         if self._settings.requires_exp and read.claims.get("exp") is None:
             raise TokenRefused("the token does not say when it expires")
-        key = await self._key(read.header.get("kid"))
-        if self._keys is not None and self._keys.is_slow(key):
+        self._rules.check(read)
+        keys = await self._keys_for(read.header.get("kid"), read.header["alg"])
+        if self._keys is not None and self._keys.are_slow(keys):
             # A thread that is left behind does no harm: it only calculates.
-            verify = partial(self._rules.verify, read, key)
+            verify = partial(self._rules.verify, read, keys)
             await trio.to_thread.run_sync(verify, abandon_on_cancel=True, limiter=self._threads)
         else:
-            self._rules.verify(read, key)
+            self._rules.verify(read, keys)
         return read.claims
 
-    async def _key(self, id: object) -> Any:
+    async def _keys_for(self, id: object, algorithm: object) -> list[Any]:
         now = trio.current_time()
         if self._keys is not None and now < self._usable_until:
             if now >= self._fresh_until and now >= self._next_fetch:
                 self._fetch()
-            key = self._keys.find(id)
-            if key is not None:
-                return key
+            keys = self._keys.find(id, algorithm)
+            if keys:
+                return keys
         if self._fetching is not None or now >= self._next_fetch:
             await self._fetch().wait()
         if self._keys is None or trio.current_time() >= self._usable_until:
             raise busy(503, "the keys of the authorization server cannot be fetched; try again", _RETRY_SECONDS)
-        key = self._keys.find(id)
-        if key is None:
+        keys = self._keys.find(id, algorithm)
+        if not keys:
             raise TokenRefused("the token is signed by a key that is not known")
-        return key
+        return keys
 
     def _fetch(self) -> trio.Event:
         """Fetch the keys, unless that is being done; return what is set when it is done."""

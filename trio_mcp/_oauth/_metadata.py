@@ -498,7 +498,8 @@ def discover(
         try:
             server = yield from find_server(each)
         except AuthorizationFailed as error:
-            failure = failure or error
+            if failure is None or (error.may_pass and not failure.may_pass):
+                failure = error  # one that may be there again in a while is no refusal by all
         else:
             return Discovered(
                 resource=resource.resource,

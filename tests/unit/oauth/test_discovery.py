@@ -201,6 +201,21 @@ def test_the_first_of_several_authorization_servers_that_answers_is_used() -> No
     assert found.server.issuer == ISSUER
 
 
+def test_authorization_servers_that_are_dead_hide_none(subtests: pytest.Subtests) -> None:
+    """Nor does one that has nothing here hide that another may be there again in a while."""
+    others = {"https://down.example": 503, "https://busy.example": 429, "https://none.example": 404}
+    places = {f"{other}/.well-known/oauth-authorization-server": status for other, status in others.items()}
+    for other in others:
+        for named in ([other, ISSUER], [ISSUER, other]):
+            with subtests.test(named=named):
+                answers = {AT_PATH: {**RESOURCE, "authorization_servers": named}, AT_ISSUER: METADATA, **places}
+                assert walk(answers, former=other)[0].server.issuer == ISSUER
+    with pytest.raises(AuthorizationFailed, match="503") as failed:
+        servers = ["https://none.example", "https://down.example"]
+        walk({AT_PATH: {**RESOURCE, "authorization_servers": servers}, **places})
+    assert failed.value.may_pass
+
+
 def test_a_slash_in_place_of_no_path_makes_no_other_issuer(subtests: pytest.Subtests) -> None:
     """The documents of one issuer differ in it."""
     slash = f"{ISSUER}/"
