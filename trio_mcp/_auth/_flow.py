@@ -288,11 +288,16 @@ class TokenFlow:
         Raises:
             AuthorizationFailed: They were used at another one.
         """
-        name, bound = self._grant._binding, await self.bound_issuer()  # noqa: SLF001 - its own kind
-        if name is None or (bound is not None and is_issuer(issuer, bound)):
-            return
-        if bound is None:
-            await self.keep(f"{BINDING}{name}", {"issuer": issuer})
+        name = self._grant._binding  # noqa: SLF001 - its own kind
+        bound = await self.bound_issuer()
+        if name is not None and bound is None:
+            key = f"{BINDING}{name}"
+            async with self._grant.store.exclusive(key):  # or two servers would both be the first
+                bound = await self.bound_issuer()
+                if bound is None:
+                    await self.keep(key, {"issuer": issuer})
+                    return
+        if name is None or bound is None or is_issuer(issuer, bound):
             return
         raise AuthorizationFailed(
             f"{what} was first used at {printable(bound)}, and {printable(self.server.url)} names "
