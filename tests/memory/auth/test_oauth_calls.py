@@ -16,6 +16,7 @@ import trio
 import trio.testing
 from authorization_pages import shows
 from http_sessions import URL
+from inside_http import parse_target
 from inside_oauth import OAuthClient, read_proof
 from oauth_script import (
     CALLBACK,
@@ -39,9 +40,11 @@ from trio_mcp import (
     ClientUnknown,
     EnterpriseManaged,
     FileTokenStore,
+    HttpSettings,
     Limits,
     MemoryTokenStore,
     OAuth,
+    ProtectedServer,
     StaticToken,
     StdioServerParameters,
     TokenStore,
@@ -961,6 +964,35 @@ async def test_an_auth_of_ones_own_that_fails_costs_the_request() -> None:
             pass
     assert "secret" not in str(failed.value)
     assert script.seen == []
+
+
+@shows("Communication Security", "Token Theft")
+async def test_a_static_token_goes_to_no_other_machine_without_tls(subtests: pytest.Subtests) -> None:
+    auth, trusting = StaticToken("sesame"), StaticToken("sesame", insecure_hosts=["Orders"])
+    for url in ("http://orders/mcp", "http://10.0.0.5/mcp", "http://orders.example:8000/mcp", "ws://orders/mcp"):
+        with (
+            subtests.test(url=url),
+            pytest.raises(
+                AuthorizationFailed, match=r"not https.* StaticToken\(\.\.\., insecure_hosts="
+            ) as failed,
+        ):
+            async with open_client(url, auth=auth):
+                pass
+        assert "sesame" not in str(failed.value)
+    for url, given in (
+        ("https://orders.example/mcp", auth),
+        ("http://127.0.0.1:1/mcp", auth),
+        ("http://[::1]:1/mcp", auth),
+        ("http://orders/mcp", trusting),
+    ):
+        with subtests.test(url=url):
+            target = parse_target(url)
+            async with given.open(ProtectedServer(target.shown, target, HttpSettings())) as opened:
+                assert await opened.headers_for(AuthRequest("GET", url, b"")) == {
+                    "Authorization": "Bearer sesame"
+                }
+    with pytest.raises(TypeError, match="collection of host names"):
+        StaticToken("sesame", insecure_hosts="orders")
 
 
 @shows("Protocol Requirements")
