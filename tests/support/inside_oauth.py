@@ -5,6 +5,7 @@ Tests import private names from here alone, so that moving one changes one file.
 
 from __future__ import annotations
 
+from trio_mcp._auth import _person as _person
 from trio_mcp._auth._fetching import Fetcher as Fetcher
 from trio_mcp._auth._listener import OpenPage as OpenPage
 from trio_mcp._auth._listener import open_listener as open_listener

@@ -53,7 +53,7 @@ class ProtectedScript:
         rotates: Whether a refresh brings another refresh token.
         resource, server: The two documents.
         before: Called before a path is answered; it may wait.
-        answers: What is answered at a path instead, once each: status and document.
+        answers: What is answered at a path instead, once each: status and document. Status 0 breaks the connection.
     """
 
     def __init__(self, speaks: str = "2026-07-28", origin: str = ORIGIN) -> None:
@@ -234,6 +234,8 @@ class ProtectedScript:
 
     @staticmethod
     async def _send(send: Any, status: int, document: Any, challenge: str | None = None) -> None:
+        if not status:
+            return
         fields = [(b"content-type", b"application/json")]
         if challenge is not None:
             fields.append((b"www-authenticate", challenge.encode()))

@@ -36,6 +36,7 @@ BOUNDS: Final = {
     "_bindings/_websocket_client.py _open_once CancelScope": "closing by force waits for nothing",
     "_auth/_stores.py FileTokenStore._change CancelScope": "reading and writing one small file",
     "_auth/_stores.py LoginNote.delete move_on_after": "LEAVING_SECONDS",
+    "_auth/_person.py OAuth._log_in_by_page move_on_after": "LEAVING_SECONDS",
     "_client/_open.py _open_in_process CancelScope": "closing memory waits for nothing",
     "_endpoint/_session.py LegacySession.serve_session CancelScope": "goodbye_timeout, inside, for the store",
     "_http/_client.py open_http_client CancelScope": "closing forcefully waits for nothing",

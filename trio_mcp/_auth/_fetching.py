@@ -237,13 +237,17 @@ class Fetcher:
                 async with await send_following(
                     transport, request, urgent=True, max_redirects=redirects
                 ) as response:
-                    if 300 <= response.status < 400:
+                    if 300 <= response.status < 400 and redirects:
                         raise AuthorizationFailed(
                             f"{address} answered with a redirect (HTTP status {response.status}) that is not "
                             "followed"
                         )
-                    body = await response.read(MAX_DOCUMENT_BYTES, "MAX_DOCUMENT_BYTES")
-                    status, document = response.status, _decoded(body)
+                    status = response.status
+                    if status < 300:
+                        body = await response.read(MAX_DOCUMENT_BYTES, "MAX_DOCUMENT_BYTES")
+                    else:  # what is refused by a long page is refused
+                        body = await response.read_excerpt(MAX_DOCUMENT_BYTES)
+                    document = _decoded(body)
                     if refusal_in(status, document) is not None:
                         document = _without_secrets(document, secrets)
                     nonce = response.headers.get("dpop-nonce")

@@ -20,7 +20,7 @@ import trio
 
 from .._codec._json import is_object
 from .._errors import AuthorizationFailed, McpError
-from .._http._auth import AuthRequest, ProtectedServer
+from .._http._auth import AuthRequest, ProtectedServer, host_names
 from .._limits import check_kind, valid_kind
 from .._logs import Log
 from .._oauth._clients import OAuthClient
@@ -33,6 +33,7 @@ from .._oauth._metadata import (
     Place,
     discover,
     find_server,
+    is_issuer,
 )
 from .._oauth._tokens import Asked, TokenRequest, TokenSet, read_token, token_request
 from .._printable import printable
@@ -119,13 +120,6 @@ def _scopes(given: Collection[str] | str | None) -> frozenset[str] | None:
     return frozenset(given.split() if isinstance(given, str) else given)
 
 
-def _hosts(given: Collection[str]) -> frozenset[str]:
-    if isinstance(given, str):
-        raise TypeError("insecure_hosts is a collection of host names")
-    check_kind("insecure_hosts", given, Collection)
-    return frozenset(given)
-
-
 @attrs.frozen(kw_only=True, eq=False)
 class GrantSettings(abc.ABC):
     """How a way of OAuth to have tokens is set up.
@@ -142,7 +136,7 @@ class GrantSettings(abc.ABC):
     scopes: frozenset[str] | None = attrs.field(default=None, converter=_scopes)
     store: TokenStore = attrs.field(factory=MemoryTokenStore, validator=valid_kind)
     dpop: bool | None = attrs.field(default=None, validator=valid_kind)
-    insecure_hosts: frozenset[str] = attrs.field(default=frozenset(), converter=_hosts)
+    insecure_hosts: frozenset[str] = attrs.field(default=frozenset(), converter=host_names)
 
     @property
     def _named(self) -> Collection[str | None]:
@@ -287,11 +281,16 @@ class TokenFlow:
         Raises:
             AuthorizationFailed: They were used at another one.
         """
-        name, bound = self._grant._binding, await self.bound_issuer()  # noqa: SLF001 - its own kind
-        if name is None or bound == issuer:
-            return
-        if bound is None:
-            await self.keep(f"{BINDING}{name}", {"issuer": issuer})
+        name = self._grant._binding  # noqa: SLF001 - its own kind
+        bound = await self.bound_issuer()
+        if name is not None and bound is None:
+            key = f"{BINDING}{name}"
+            async with self._grant.store.exclusive(key):  # or two servers would both be the first
+                bound = await self.bound_issuer()
+                if bound is None:
+                    await self.keep(key, {"issuer": issuer})
+                    return
+        if name is None or bound is None or is_issuer(issuer, bound):
             return
         raise AuthorizationFailed(
             f"{what} was first used at {printable(bound)}, and {printable(self.server.url)} names "

@@ -23,7 +23,7 @@ from .._errors import AuthorizationFailed
 from .._limits import KIB, valid_kind
 from .._oauth._clients import ClientAuthMethod, OAuthClient, PrivateKeyJwt, choose_method
 from .._oauth._code import scope_text, scopes_to_request
-from .._oauth._metadata import AuthorizationServerMetadata
+from .._oauth._metadata import AuthorizationServerMetadata, is_issuer
 from .._oauth._tokens import (
     ID_JAG,
     ID_JAG_PROFILE,
@@ -74,7 +74,7 @@ def requested_scopes(
     """
     before = frozenset[str]()
     wish, previous, discovered = flow.wish, flow.previous, flow.found
-    if previous is not None and previous.issuer == discovered.server.issuer:
+    if previous is not None and is_issuer(previous.issuer, discovered.server.issuer):
         before = (previous.requested or before) | (previous.granted or before)
     challenged = wish.scopes
     if scopes is not None:

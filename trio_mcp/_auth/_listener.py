@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, TypeAlias, TypeVar, final
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -232,6 +233,22 @@ class LoginListener:
         if not self._judged.is_set():
             return 200, _PENDING
         return 200, (_DONE if self._accepted else _REFUSED)
+
+
+_ports: Final = trio.lowlevel.RunVar[WeakValueDictionary[int, trio.Lock]]("trio_mcp_login_ports")
+
+
+@asynccontextmanager
+async def port_in_turn(redirect_uri: str) -> AsyncGenerator[None]:
+    """Hold the port of an address for a block: the logins of this process that need it wait in line."""
+    locks = _ports.get(WeakValueDictionary())
+    _ports.set(locks)
+    port = urlsplit(redirect_uri).port or 80
+    lock = locks.get(port)
+    if lock is None:
+        lock = locks[port] = trio.Lock()
+    async with lock:
+        yield
 
 
 @asynccontextmanager

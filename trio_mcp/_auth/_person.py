@@ -37,7 +37,7 @@ from .._oauth._clients import (
     unknown_client,
 )
 from .._oauth._code import DeviceCode, LoginAttempt, begin_login, read_device_code, scope_text
-from .._oauth._metadata import AuthorizationServerMetadata, Place, is_loopback
+from .._oauth._metadata import AuthorizationServerMetadata, Place, is_issuer, is_loopback
 from .._oauth._tokens import TokenRequest, TokenSet
 from .._printable import printable
 from .._trio import open_hidden_nursery
@@ -53,9 +53,13 @@ from ._listener import (
     open_in_browser,
     open_listener,
     path_for,
+    port_in_turn,
     show_page,
 )
-from ._stores import TokenStore  # noqa: F401  # pyright: ignore[reportUnusedImport] - as above
+from ._stores import (
+    LEAVING_SECONDS,
+    TokenStore,  # noqa: F401  # pyright: ignore[reportUnusedImport] - as above
+)
 
 _log: Final = Log("trio_mcp.auth")
 
@@ -113,7 +117,7 @@ class OAuth(KnownClient):
         show_code: Shows the person a code to enter at any other machine, instead of a page at this one: a plain
             or async function that gets a `DeviceCode`, such as `print` (RFC 8628). Plain ones run in a thread.
         redirect_uri: Where the answer comes to: https, or this machine. Default: a port of 127.0.0.1 that the
-            system gives.
+            system gives. Logins of one process that need the same port wait for each other.
         listen: Whether to listen there. If not, `open_page` must return the URL.
         login_timeout: How long a person may take, in seconds.
         dpop: Whether tokens must be bound to a key (RFC 9449). Default: if the server wants it.
@@ -218,7 +222,7 @@ class OAuth(KnownClient):
             or wish.step_up
             or previous is None
             or previous.refresh_token is None
-            or previous.issuer != server.issuer
+            or not is_issuer(previous.issuer, server.issuer)
             or previous.resource != flow.found.resource
         ):
             await trio.lowlevel.checkpoint()
@@ -334,10 +338,20 @@ class OAuth(KnownClient):
     # Logging in.
 
     async def _log_in(self, flow: TokenFlow) -> TokenSet:
-        server, open_page = flow.found.server, self.open_page
         scopes = requested_scopes(self.scopes, flow, refreshes=self.offline)
-        if self.show_code is not None:
-            return await self._log_in_by_code(flow, self.show_code, scopes)
+        refusal: AuthorizationFailed | None = None
+        try:
+            if self.show_code is not None:
+                return await self._log_in_by_code(flow, self.show_code, scopes)
+            return await self._log_in_by_page(flow, scopes)
+        except AuthorizationFailed as error:
+            refusal = error
+        if refusal.error in REGISTER_AGAIN and self.client_id is None:
+            await flow.forget(self._registered(flow.found.server))  # the next login registers anew
+        raise refusal
+
+    async def _log_in_by_page(self, flow: TokenFlow, scopes: frozenset[str] | None) -> TokenSet:
+        server, open_page = flow.found.server, self.open_page
         assert open_page is not None
         async with AsyncExitStack() as stack:
             listener: LoginListener | None = None
@@ -346,19 +360,28 @@ class OAuth(KnownClient):
                 listener = await self._listen(stack, flow, server)
                 redirect_uri = listener.redirect_uri
             assert redirect_uri is not None
+            earlier = await self._registration(flow, server)
             client = await self._client(flow, server, redirect_uri, scope_text(scopes))
             attempt = begin_login(flow.found, client.client_id, redirect_uri, scopes)
             flow.check(attempt.url)
             flow.count_page()
             refusal: AuthorizationFailed | None = None
             token: TokenSet | None = None
-            async with self._answered(flow, attempt, open_page, listener) as answer:
-                try:
-                    token = await self._redeem(flow, client, attempt, answer, scopes)
-                except AuthorizationFailed as error:
-                    refusal = error
-                if listener is not None:  # the person is shown what has come of it
-                    await listener.finish(accepted=refusal is None)
+            is_answered = False
+            try:
+                async with self._answered(flow, attempt, open_page, listener) as answer:
+                    is_answered = True
+                    try:
+                        token = await self._redeem(flow, client, attempt, answer, scopes)
+                    except AuthorizationFailed as error:
+                        refusal = error
+                    if listener is not None:  # the person is shown what has come of it
+                        await listener.finish(accepted=refusal is None)
+            finally:
+                if not is_answered and client == earlier:
+                    # The authorization server may have forgotten it, and tell that to the person alone.
+                    with trio.move_on_after(LEAVING_SECONDS, shield=True):
+                        await flow.forget(self._registered(server))
         if refusal is not None:
             raise refusal
         assert token is not None
@@ -388,7 +411,7 @@ class OAuth(KnownClient):
                 nursery.start_soon(call_shown, show_code, code, "show_code")
                 answer = await self._polled(flow, client, code)
                 nursery.cancel_scope.cancel(reason="the login is over")
-        return await self._judged(flow, client, answer, scopes)
+        return self._judged(flow, client, answer, scopes)
 
     async def _polled(self, flow: TokenFlow, client: OAuthClient, code: DeviceCode) -> Posted:
         """Return the answer that is not to wait."""
@@ -435,27 +458,17 @@ class OAuth(KnownClient):
             "code_verifier": attempt.verifier,
         }
         posted = await flow.post_for_token(client, grant)
-        return await self._judged(flow, client, posted, scopes)
+        return self._judged(flow, client, posted, scopes)
 
-    async def _judged(
-        self, flow: TokenFlow, client: OAuthClient, posted: Posted, scopes: frozenset[str] | None
-    ) -> TokenSet:
+    @staticmethod
+    def _judged(flow: TokenFlow, client: OAuthClient, posted: Posted, scopes: frozenset[str] | None) -> TokenSet:
         """Return the token in the answer to a login.
 
         Raises:
             AuthorizationFailed: There is none.
         """
-        refusal: AuthorizationFailed | None = None
-        try:
-            token = flow.read_token(posted, client, scopes)
-        except AuthorizationFailed as error:
-            refusal = error
-        else:
-            own = None if client.redirect_uri is None else client
-            return attrs.evolve(token, registration=own)  # noqa: ASYNC910 - no checkpoint, before it is used
-        if refusal.error in REGISTER_AGAIN and self.client_id is None:
-            await flow.forget(self._registered(flow.found.server))  # the next login registers anew
-        raise refusal
+        own = None if client.redirect_uri is None else client
+        return attrs.evolve(flow.read_token(posted, client, scopes), registration=own)
 
     async def _listen(
         self, stack: AsyncExitStack, flow: TokenFlow, server: AuthorizationServerMetadata
@@ -467,6 +480,8 @@ class OAuth(KnownClient):
         of who they are (RFC 9700, section 4.4.2). Clients that others have registered have one path for all.
         """
         if self.redirect_uri is not None:
+            with flow.asking():  # a person who is asked for another server has the port
+                await stack.enter_async_context(port_in_turn(self.redirect_uri))
             return await stack.enter_async_context(open_listener(self.redirect_uri))
         is_document = self.client_metadata_url is not None and server.client_id_metadata_document_supported
         if self.client_id is not None or is_document:

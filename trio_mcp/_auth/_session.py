@@ -32,6 +32,7 @@ from .._http._auth import Auth, AuthRequest, AuthResponse, ProtectedServer
 from .._logs import Log
 from .._oauth._challenges import DPOP, our_challenge
 from .._oauth._dpop import DpopKey
+from .._oauth._metadata import is_issuer
 from .._oauth._tokens import TokenSet
 from .._trio import open_hidden_nursery
 from ._fetching import open_fetcher
@@ -248,7 +249,7 @@ class TokenSession(Auth):
                 previous = await self._load()
                 if await self._use_stored(previous, wish):
                     return True
-                flow.previous = previous or wish.refused
+                flow.previous = previous or _without_refresh(wish.refused)
                 token = await grant._obtain(flow)  # noqa: SLF001 - its own kind
                 if token is not None:
                     if not flow.was_refreshed:
@@ -306,7 +307,10 @@ class TokenSession(Auth):
             return None
         issuer, dpop = self._grant.issuer, self._grant.dpop
         # Its `OAuth` may have been set up otherwise than this one.
-        is_ours = issuer in (None, token.issuer) and dpop in (None, token.token_type == "DPoP")
+        is_ours = (issuer is None or is_issuer(token.issuer, issuer)) and dpop in (
+            None,
+            token.token_type == "DPoP",
+        )
         return token if is_ours else None
 
     async def load(self) -> None:
@@ -330,6 +334,11 @@ class TokenSession(Auth):
             now = trio.current_time()
             self._ends_at = now + left
             self._renew_at = now + left - min(EARLY_SECONDS, max(0.0, left) / 10)
+
+
+def _without_refresh(token: TokenSet | None) -> TokenSet | None:
+    """Return a token that the store has no more: what it was refreshed by was refused, or logged out."""
+    return None if token is None else attrs.evolve(token, refresh_token=None)
 
 
 def _copied(failure: _Failure) -> _Failure:

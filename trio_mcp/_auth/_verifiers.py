@@ -32,7 +32,7 @@ from .._http._target import HttpSettings, parse_target, shown_url
 from .._limits import KIB, MIB, _size
 from .._logs import Log
 from .._oauth._access_tokens import JwtRules, TokenRefused, VerificationKeys, read_token
-from .._oauth._metadata import AuthorizationServerMetadata, Fetched, find_server
+from .._oauth._metadata import AuthorizationServerMetadata, Fetched, find_server, is_issuer
 from .._oauth._principal import OFFLINE, ClientCertificate, Principal
 from .._oauth._protected_resource import check_url, resource_metadata
 from .._oauth._signed import ALGORITHMS
@@ -120,10 +120,11 @@ class JwtVerifier:
 
     The keys are fetched when the first token comes, and again when their server says that they are old: between 5
     minutes and 24 hours, with the old ones in use meanwhile. A token that names a key which is not known has them
-    fetched at once, but not more than once a minute.
+    fetched at once, but not more than once a minute. For one that names none, the keys are tried that sign by its
+    algorithm: 10 at most.
 
     Args:
-        issuer: The URL of the issuer, exactly as tokens have it.
+        issuer: The URL of the issuer, exactly as tokens have it, but for a slash in place of no path.
         jwks_uri: Where its keys are; by default its metadata say it.
         jwks: The keys, as plain JSON, if they are not to be fetched.
         algorithms: How tokens may be signed. None with a shared secret is possible.
@@ -180,36 +181,37 @@ class _JwtVerification:
     async def verify(self, token: str) -> Mapping[str, Any] | None:  # noqa: ASYNC910 - not public
         """Verify a token; see `Verify`. Waits only for keys that are not known yet."""
         read = read_token(token)
-        if read is None or read.claims.get("iss") != self._settings.issuer:
+        if read is None or not is_issuer(read.claims.get("iss"), self._settings.issuer):
             return None
         # What costs nothing comes first.
         if self._settings.requires_exp and read.claims.get("exp") is None:
             raise TokenRefused("the token does not say when it expires")
-        key = await self._key(read.header.get("kid"))
-        if self._keys is not None and self._keys.is_slow(key):
+        self._rules.check(read)
+        keys = await self._keys_for(read.header.get("kid"), read.header["alg"])
+        if self._keys is not None and self._keys.are_slow(keys):
             # A thread that is left behind does no harm: it only calculates.
-            verify = partial(self._rules.verify, read, key)
+            verify = partial(self._rules.verify, read, keys)
             await trio.to_thread.run_sync(verify, abandon_on_cancel=True, limiter=self._threads)
         else:
-            self._rules.verify(read, key)
+            self._rules.verify(read, keys)
         return read.claims
 
-    async def _key(self, id: object) -> Any:
+    async def _keys_for(self, id: object, algorithm: object) -> list[Any]:
         now = trio.current_time()
         if self._keys is not None and now < self._usable_until:
             if now >= self._fresh_until and now >= self._next_fetch:
                 self._fetch()
-            key = self._keys.find(id)
-            if key is not None:
-                return key
+            keys = self._keys.find(id, algorithm)
+            if keys:
+                return keys
         if self._fetching is not None or now >= self._next_fetch:
             await self._fetch().wait()
         if self._keys is None or trio.current_time() >= self._usable_until:
             raise busy(503, "the keys of the authorization server cannot be fetched; try again", _RETRY_SECONDS)
-        key = self._keys.find(id)
-        if key is None:
+        keys = self._keys.find(id, algorithm)
+        if not keys:
             raise TokenRefused("the token is signed by a key that is not known")
-        return key
+        return keys
 
     def _fetch(self) -> trio.Event:
         """Fetch the keys, unless that is being done; return what is set when it is done."""
@@ -366,7 +368,7 @@ class _Introspection:
         kind: object = said.get("token_type")
         if kind is not None and (not isinstance(kind, str) or kind.lower() not in _ACCESS):
             return None  # a refresh token is active, too
-        if issuer is None or said.get("iss") == issuer:
+        if issuer is None or is_issuer(said.get("iss"), issuer):
             return said
         return None if said.get("iss") is not None else {**said, "iss": issuer}
 
@@ -498,7 +500,8 @@ class ResourceServer:
 
     Args:
         resource: The URL of the endpoint as clients use it; what tokens must be issued for.
-        authorization_servers: The issuers of the tokens: their URLs, exactly as tokens have them.
+        authorization_servers: The issuers of the tokens: their URLs, exactly as tokens have them, but for a
+            slash in place of no path.
         verifier: What vouches for tokens: `JwtVerifier`, `IntrospectionVerifier`, `CertificateVerifier`, a
             function (see `Verify`), or a list of these, which are asked in order. Default: a `JwtVerifier` for
             each authorization server.

@@ -32,6 +32,7 @@ from .._oauth._clients import (
     metadata_document,
 )
 from .._oauth._code import DeviceCode
+from .._oauth._metadata import is_loopback
 from .._oauth._protected_resource import check_url
 from ._console import Console
 from ._parser import Exit, Failure, Options
@@ -57,6 +58,8 @@ def with_login(
         target = parameters_of(target)
     if not isinstance(target, (HttpServerParameters, WebSocketServerParameters)) or not can_have_auth(target):
         raise Failure(Exit.USAGE, f"logging in is for servers that are reached over HTTP, not for {label}")
+    if options.device and options.registered_uri is not None:
+        raise Failure(Exit.USAGE, "--redirect-uri is for a login at a page, and --device has none")
     if any(line.partition(":")[0].strip().lower() == "authorization" for line in options.header or ()):
         raise Failure(Exit.USAGE, "--header Authorization is for a token that you have, and not for a login")
     try:
@@ -68,25 +71,31 @@ def with_login(
 
 
 def _oauth(options: Options, console: Console) -> OAuth:
+    uri = options.registered_uri
+    listens = uri is None or (uri.startswith("http:") and is_loopback(urlsplit(uri).hostname or ""))
+    asks = options.no_browser or not listens
     return OAuth(
         client_name="trio-mcp",
         store=FileTokenStore(),
         client_id=options.client_id,
         issuer=options.issuer,
         scopes=options.scope,
-        open_page=partial(_ask_where_it_ends, console) if options.no_browser else open_in_browser,
+        redirect_uri=uri,
+        listen=listens,
+        open_page=partial(_ask_where_it_ends, console, uri) if asks else open_in_browser,
         show_code=partial(_show_code, console) if options.device else None,
     )
 
 
-async def _ask_where_it_ends(console: Console, url: str) -> str | None:
+async def _ask_where_it_ends(console: Console, uri: str | None, url: str) -> str | None:
     """Print a page to open at any machine, and read where the browser was sent to in the end.
 
     For the browser that is its own machine: where nothing listens there, it shows an error, and the address.
     """
     console.note(f"To log in, open this page in a browser:\n  {url}")
     console.note(
-        "It ends at an address that begins with http://127.0.0.1 and need not show anything: paste it here."
+        f"It ends at an address that begins with {uri or 'http://127.0.0.1'} and need not show anything: "
+        "paste it here."
     )
     while True:  # noqa: ASYNC913 - a line that cannot be read is the last
         console.prompt("address: ")

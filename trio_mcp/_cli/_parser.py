@@ -104,6 +104,7 @@ class Options(argparse.Namespace):
     device: bool = False
     url: str = ""
     redirect_uri: Sequence[str] | None = None
+    registered_uri: str | None = None
     key: str | None = None
     algorithm: str = "ES256"
     check: bool = False
@@ -262,6 +263,12 @@ def _add_login(parser: argparse.ArgumentParser) -> None:
         help="print the page to open, at any machine, and read from the terminal the address at which it ends",
     )
     ways.add_argument("--device", action="store_true", help="print a code to enter at any machine (RFC 8628)")
+    parser.add_argument(
+        "--redirect-uri",
+        dest="registered_uri",
+        metavar="URI",
+        help="where the answer comes to, as it is registered for --client-id; default: any port of this machine",
+    )
 
 
 def _add_cimd(parser: argparse.ArgumentParser) -> None:

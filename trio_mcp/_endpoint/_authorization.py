@@ -37,8 +37,10 @@ from .._codec import _json
 from .._codec._json import cost_of, is_array, is_object
 from .._core._account import Overdrawn, Pool
 from .._core._http_rules import HttpRefused, busy
+from .._core._reconnect import may_pass
 from .._logs import Log
 from .._oauth._access_tokens import MAX_TOKEN, AcceptedToken, TokenRefused, TokenRules, read_token
+from .._oauth._metadata import is_issuer
 from .._oauth._principal import Principal, as_principal
 from .._oauth._protected_resource import (
     WELL_KNOWN,
@@ -268,13 +270,20 @@ class Guard:
             return
         read = read_token(token)
         issuer: object = None if read is None else read.claims.get("iss")
-        if isinstance(issuer, str) and issuer not in self._rules.issuers:
+        if isinstance(issuer, str) and not any(is_issuer(issuer, each) for each in self._rules.issuers):
             known = sorted(self._rules.issuers)
             _log.info("refused a token: issuer %s is none of authorization_servers %s", shown(issuer), known)
 
     async def _claims(self, token: str) -> Mapping[str, Any] | None:
+        trouble: HttpRefused | None = None
         for verify in self._verify:
-            claims = await verify(token)
+            try:
+                claims = await verify(token)
+            except HttpRefused as error:
+                if not may_pass(error.status):
+                    raise
+                trouble = trouble or error  # the next one may know the token
+                continue
             if isinstance(claims, Mapping):
                 return cast("Mapping[str, Any]", claims)
             if claims is not None:
@@ -282,6 +291,8 @@ class Guard:
                     "a verifier must return what the token contains, a mapping with aud and sub, or None if it "
                     f"is not genuine, and not {type(claims).__name__}"
                 )
+        if trouble is not None:
+            raise trouble
         return None  # noqa: ASYNC910 - not public
 
     def _keep(self, digest: bytes, accepted: AcceptedToken, claims: Mapping[str, Any], seconds: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar, final
@@ -20,7 +20,15 @@ import trio
 from .._channel import AnswerClock
 from .._core._http1 import HeaderField, Headers
 from .._core._http_rules import error_in, media_type_of, parse_retry_after
-from .._errors import AuthorizationRefused, ConnectionLost, HttpStatusError, McpError, RequestError
+from .._errors import (
+    AuthorizationFailed,
+    AuthorizationRefused,
+    ConnectionLost,
+    HttpStatusError,
+    McpError,
+    RequestError,
+)
+from .._limits import check_kind
 from .._oauth._challenges import Challenge, our_challenge, parse_challenges
 from .._oauth._metadata import Place, address_in, is_loopback, place_of
 from .._printable import printable, secrets_in, without_secrets
@@ -203,19 +211,33 @@ def check_auth(_instance: object, _attribute: object, value: Any) -> None:
         raise TypeError(f"auth must be an Auth, such as OAuth() or StaticToken(...), not {type(value).__name__}")
 
 
+def host_names(given: Collection[str]) -> frozenset[str]:
+    """Return hosts that are accepted without TLS."""
+    if isinstance(given, str):
+        raise TypeError("insecure_hosts is a collection of host names")
+    check_kind("insecure_hosts", given, Collection)
+    return frozenset(given)
+
+
 @final
 class StaticToken(Auth):
     """Sends one token with every request: ``open_client(url, auth=StaticToken(token))``.
 
+    It goes over TLS, or to this machine: anybody on the way could use it otherwise.
+
     Args:
         token: The token.
         scheme: What is written before it.
+        insecure_hosts: Hosts whose URLs may be http, or ws, such as those of containers. Default: none.
 
     Raises:
+        TypeError: `insecure_hosts` is not a collection of strings.
         ValueError: The token cannot be sent. The message does not show it.
     """
 
-    def __init__(self, token: str, *, scheme: str = "Bearer") -> None:
+    def __init__(
+        self, token: str, *, scheme: str = "Bearer", insecure_hosts: Collection[str] = frozenset[str]()
+    ) -> None:
         if token[: len(scheme) + 1].lower() == f"{scheme} ".lower():
             raise ValueError(
                 f"token must not begin with {scheme!r}: leave that out, for scheme= is sent before it"
@@ -225,9 +247,25 @@ class StaticToken(Auth):
         if not _TOKEN.fullmatch(token) or not _TOKEN.fullmatch(scheme):
             raise ValueError("token has characters that cannot be sent in a header field, or is empty")
         self._fields = MappingProxyType({"Authorization": f"{scheme} {token}"})
+        self._insecure_hosts = frozenset(host.lower() for host in host_names(insecure_hosts))
 
     def __repr__(self) -> str:
         return "StaticToken(...)"
+
+    def open(self, server: ProtectedServer) -> AbstractAsyncContextManager[Auth]:
+        """Open it for one connection.
+
+        Raises:
+            AuthorizationFailed: The token would go to another machine without TLS.
+        """
+        target, place = server._target, server._place  # noqa: SLF001 - of the same floor
+        host = target.host.lower()
+        if not target.is_secure and place is not Place.HERE and host not in self._insecure_hosts:
+            raise AuthorizationFailed(
+                f"{target.address} is not https, so anybody on the way could use the token: use https, or "
+                f"StaticToken(..., insecure_hosts=[{host!r}]) if that is accepted"
+            )
+        return super().open(server)
 
     async def headers_for(self, request: AuthRequest) -> Mapping[str, str]:
         """Return the token."""

@@ -18,15 +18,18 @@ import attrs
 from .._codec._json import is_array, is_object
 from .._limits import KIB
 from .._printable import shown
-from ._metadata import canonical_resource
+from ._metadata import canonical_resource, is_issuer
 from ._principal import Principal
-from ._signed import ALGORITHMS, SignedToken, import_key, is_quick, read_signed
+from ._signed import ALGORITHMS, SignedToken, fits, import_key, is_quick, read_signed
 
 MAX_TOKEN: Final = 16 * KIB
 """The longest token that is looked at, in characters."""
 
 MAX_KEYS: Final = 100
 """How many keys of one issuer are used."""
+
+MAX_TRIED: Final = 10
+"""How many keys of one issuer are tried for a token that does not name its key."""
 
 MAX_AUDIENCES: Final = 100
 """For how many resources a token may be that writes this one otherwise than the server does."""
@@ -77,7 +80,7 @@ class VerificationKeys:
         if not is_array(listed):
             raise ValueError("the keys of an issuer must be an object with a list, keys")
         self._by_id: dict[str, Any] = {}
-        self._all: list[Any] = []
+        self._all: list[tuple[Any, Mapping[str, Any]]] = []
         self._slow: set[int] = set()  # by their ids
         self.left_out: int = 0
         for index, jwk in enumerate(listed):
@@ -87,7 +90,7 @@ class VerificationKeys:
             key = import_key(jwk)
             if key is None:
                 continue
-            self._all.append(key)
+            self._all.append((key, jwk))
             if not is_quick(jwk):
                 self._slow.add(id(key))
             if isinstance(jwk.get("kid"), str):
@@ -96,15 +99,16 @@ class VerificationKeys:
     def __len__(self) -> int:
         return len(self._all)
 
-    def is_slow(self, key: Any) -> bool:
-        """Whether verifying by one of them takes so long that it must not hold up the event loop."""
-        return id(key) in self._slow
+    def are_slow(self, keys: Sequence[Any]) -> bool:
+        """Whether verifying by some of them takes so long that it must not hold up the event loop."""
+        return len(keys) > 1 or any(id(key) in self._slow for key in keys)
 
-    def find(self, kid: object) -> Any:
-        """Return the key of an id; the only one for none. `None` if there is no such key."""
+    def find(self, kid: object, algorithm: object) -> list[Any]:
+        """Return the key of an id. For none those that sign by an algorithm, `MAX_TRIED` at most."""
         if kid is None:
-            return self._all[0] if len(self._all) == 1 else None
-        return self._by_id.get(kid) if isinstance(kid, str) else None
+            return [key for key, jwk in self._all if fits(jwk, algorithm)][:MAX_TRIED]
+        key = self._by_id.get(kid) if isinstance(kid, str) else None
+        return [] if key is None else [key]
 
 
 def read_token(token: str) -> SignedToken | None:
@@ -136,11 +140,11 @@ class JwtRules:
             )
         self.algorithms: Final = tuple(algorithms)
 
-    def verify(self, token: SignedToken, key: Any) -> None:
-        """Verify the signature of a token.
+    def check(self, token: SignedToken) -> None:
+        """Check what the header of a token says.
 
         Raises:
-            TokenRefused: It is not the key's, or not as it must be.
+            TokenRefused: It is not as it must be.
         """
         header = token.header
         typ = header.get("typ")
@@ -150,7 +154,15 @@ class JwtRules:
             raise TokenRefused("the token is signed by an algorithm that is not accepted")
         if "crit" in header:
             raise TokenRefused("the token has a critical header member that is not known here")
-        if not token.is_by(key, self.algorithms):
+
+    def verify(self, token: SignedToken, keys: Sequence[Any]) -> None:
+        """Verify the signature of a token.
+
+        Raises:
+            TokenRefused: It is of none of the keys, or not as it must be.
+        """
+        self.check(token)
+        if not any(token.is_by(key, self.algorithms) for key in keys):
             raise TokenRefused("the signature of the token is wrong")
 
 
@@ -237,6 +249,9 @@ class TokenRules:
             raise TokenRefused("the token is not valid yet")
         if issued is not None and now < issued - self.leeway:
             raise TokenRefused("the token was issued in the future")
+        if isinstance(issuer, str) and issuer not in self.issuers:
+            # As the server writes it, so that somebody has one name.
+            issuer = next((each for each in self.issuers if is_issuer(issuer, each)), issuer)
         if issuer is not None and (not isinstance(issuer, str) or issuer not in self.issuers):
             raise TokenRefused(
                 "the token is of another issuer",

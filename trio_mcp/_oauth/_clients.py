@@ -348,6 +348,8 @@ def refusal_in(status: int, document: object) -> tuple[list[str], str | None, bo
         return None
     described = members.get("error_description", members.get("message"))
     words = [printable(each, 300) for each in (code, described) if isinstance(each, str)]
+    if 300 <= status < 400:
+        words = [f"a redirect (HTTP status {status}) that is not followed"]
     passes = code == "temporarily_unavailable" or (may_pass(status) and code not in REFUSALS)
     return words, None if passes else code, passes
 

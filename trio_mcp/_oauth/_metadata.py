@@ -2,7 +2,7 @@
 
 `discover` walks through the documents, in the order that the specification prescribes: it yields what to fetch,
 is sent what came, and returns what was found. Issuers and resources are compared, and sent, as the strings they
-are.
+are; but for the slash of an issuer without a path, in which documents and tokens of one issuer differ.
 
 Spec: 2026-07-28, basic/authorization/authorization-server-discovery; 2025-11-25 and 2025-06-18,
 basic/authorization, "Authorization Server Discovery"; 2025-03-26, basic/authorization, "Server Metadata
@@ -189,6 +189,19 @@ def canonical_resource(uri: str) -> str:
     return f"{parts.scheme.lower()}://{host}{path}" + (f"?{parts.query}" if parts.query else "")
 
 
+_SLASH_ALONE: Final = re.compile(r"[a-z]+://[^/?#]+/")
+
+
+def plain_issuer(issuer: str) -> str:
+    """Return an issuer without the slash of one that has no path. Everything else of it is exact."""
+    return issuer[:-1] if _SLASH_ALONE.fullmatch(issuer) else issuer
+
+
+def is_issuer(issuer: object, expected: str) -> bool:
+    """Whether a text of others names an issuer."""
+    return issuer == expected or (isinstance(issuer, str) and plain_issuer(issuer) == plain_issuer(expected))
+
+
 def is_resource_of(resource: str, server_url: str) -> bool:
     """Whether a resource identifier is that of a server: of the same origin, and its path or one above it.
 
@@ -349,7 +362,7 @@ def read_authorization_server(
     """
     document = _Document(f"the authorization server metadata at {printable(url)}", read)
     issuer = document.text("issuer")
-    if issuer is None or issuer not in issuers:
+    if issuer is None or not any(is_issuer(issuer, each) for each in issuers):
         raise AuthorizationFailed(
             f"{document.name} name the issuer {printable(str(issuer)) or repr('')}, not {printable(issuers[0])}: "
             "they are not used"
@@ -477,18 +490,19 @@ def discover(
             f"{printable(server_url)} names no authorization server (authorization_servers)"
         )
     if issuer is not None:
-        if issuer not in named:
+        if not any(is_issuer(each, issuer) for each in named):
             raise AuthorizationFailed(
                 f"{printable(server_url)} takes tokens of {', '.join(map(printable, named))}, and not of "
                 f"{issuer or repr('')}, which this client is set up for"
             )
         named = (issuer,)
     failure: AuthorizationFailed | None = None
-    for each in sorted(named, key=lambda each: each != former):
+    for each in sorted(named, key=lambda each: former is None or not is_issuer(each, former)):
         try:
             server = yield from find_server(each)
         except AuthorizationFailed as error:
-            failure = failure or error
+            if failure is None or (error.may_pass and not failure.may_pass):
+                failure = error  # one that may be there again in a while is no refusal by all
         else:
             return Discovered(
                 resource=resource.resource,
@@ -552,13 +566,13 @@ def _assumed_resource(server_url: str) -> str:
 def _discover_legacy(server_url: str, issuer: str | None) -> Discovery:
     """As 2025-03-26 has it: the server is its own authorization server, at the root of its origin."""
     origin = bare_origin(urlsplit(server_url))
-    if issuer not in (None, origin, f"{origin}/"):
+    if issuer is not None and not is_issuer(issuer, origin):
         server = yield from find_server(issuer)
         return Discovered(resource=_assumed_resource(server_url), server=server)
     url = f"{origin}/.well-known/oauth-authorization-server"
     fetched = yield Fetch(url, (LEGACY_VERSION,))
     if fetched.members is not None:
-        server = read_authorization_server(fetched.members, url, [origin, f"{origin}/"])
+        server = read_authorization_server(fetched.members, url, [origin])
         server = attrs.evolve(server, may_lack_pkce=server.code_challenge_methods_supported is None)
     else:
         _check_continues(fetched, url)

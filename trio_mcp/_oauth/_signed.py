@@ -33,6 +33,9 @@ _MODULUS: Final = (342, 1366)
 _MAX_EXPONENT: Final = 6
 """The longest exponent, in base64url: 32 bits. Verifying takes time in proportion to them."""
 
+_CURVES: Final[Mapping[object, tuple[str, ...]]] = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",)}
+"""By which algorithms keys of a curve sign."""
+
 _QUICK: Final = frozenset({("EC", "P-256"), ("OKP", "Ed25519")})
 _QUICK_RSA: Final = (683, 4)
 """By what keys a signature is verified in less than 200 microseconds: 4096 bits, and the usual exponents, of RSA.
@@ -103,6 +106,19 @@ def import_key(jwk: object) -> Any:
         return jose.import_key(dict(jwk))
     except jose.failures:
         return None  # of a kind that is not known here
+
+
+def fits(jwk: Mapping[str, Any], algorithm: object) -> bool:
+    """Whether a key signs by one of `ALGORITHMS`: by its type and curve, and by what it says of itself."""
+    kind, curve, said = jwk.get("kty"), jwk.get("crv"), jwk.get("alg")
+    if kind == "RSA":
+        names = tuple(name for name in ALGORITHMS if name[0] in "RP")
+    elif kind == "EC":
+        names = _CURVES.get(curve, ())
+    else:
+        names = ("EdDSA", "Ed25519") if curve == "Ed25519" else ("EdDSA",)
+    # The two names of an Edwards curve are one algorithm.
+    return algorithm in names and (said in (None, algorithm) or (kind == "OKP" and said in names))
 
 
 def is_quick(jwk: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ import trio
 import trio.testing
 from authorization_pages import shows
 from http_sessions import URL
+from inside_http import parse_target
 from inside_oauth import OAuthClient, read_proof
 from oauth_script import (
     CALLBACK,
@@ -39,9 +40,11 @@ from trio_mcp import (
     ClientUnknown,
     EnterpriseManaged,
     FileTokenStore,
+    HttpSettings,
     Limits,
     MemoryTokenStore,
     OAuth,
+    ProtectedServer,
     StaticToken,
     StdioServerParameters,
     TokenStore,
@@ -963,6 +966,35 @@ async def test_an_auth_of_ones_own_that_fails_costs_the_request() -> None:
     assert script.seen == []
 
 
+@shows("Communication Security", "Token Theft")
+async def test_a_static_token_goes_to_no_other_machine_without_tls(subtests: pytest.Subtests) -> None:
+    auth, trusting = StaticToken("sesame"), StaticToken("sesame", insecure_hosts=["Orders"])
+    for url in ("http://orders/mcp", "http://10.0.0.5/mcp", "http://orders.example:8000/mcp", "ws://orders/mcp"):
+        with (
+            subtests.test(url=url),
+            pytest.raises(
+                AuthorizationFailed, match=r"not https.* StaticToken\(\.\.\., insecure_hosts="
+            ) as failed,
+        ):
+            async with open_client(url, auth=auth):
+                pass
+        assert "sesame" not in str(failed.value)
+    for url, given in (
+        ("https://orders.example/mcp", auth),
+        ("http://127.0.0.1:1/mcp", auth),
+        ("http://[::1]:1/mcp", auth),
+        ("http://orders/mcp", trusting),
+    ):
+        with subtests.test(url=url):
+            target = parse_target(url)
+            async with given.open(ProtectedServer(target.shown, target, HttpSettings())) as opened:
+                assert await opened.headers_for(AuthRequest("GET", url, b"")) == {
+                    "Authorization": "Bearer sesame"
+                }
+    with pytest.raises(TypeError, match="collection of host names"):
+        StaticToken("sesame", insecure_hosts="orders")
+
+
 @shows("Protocol Requirements")
 async def test_auth_is_for_servers_at_urls() -> None:
     """Elsewhere, credentials are in the environment of the server."""
@@ -1033,7 +1065,7 @@ def test_credentials_are_strings(name: str) -> None:
 @shows("Authorization Server Metadata Discovery")
 async def test_metadata_with_another_issuer_are_refused() -> None:
     script = ProtectedScript()
-    script.server["issuer"] = f"{ORIGIN}/"
+    script.server["issuer"] = f"{ORIGIN}/other"
     await fails(script, "not used")
     assert not script.pages
 
@@ -1211,3 +1243,23 @@ async def test_what_follows_a_login_is_charged_to_the_call_again(autojump_clock:
             with pytest.raises(trio.TooSlowError, match="request_timeout"):
                 await client.call_tool("one")
             assert 50 <= trio.current_time() - began <= 50 + 5
+
+
+async def test_a_slash_in_place_of_no_path_makes_no_other_authorization_server(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Its documents, its answers and what is kept may differ in it."""
+    script = ProtectedScript()
+    store = MemoryTokenStore()
+    script.resource["authorization_servers"] = [f"{ORIGIN}/"]
+    async with connected(script, store=store, client_id="ours") as client:
+        await client.call_tool("one")
+    script.tokens.clear()
+    script.server["issuer"] = f"{ORIGIN}/"
+    async with connected(script, store=store, client_id="ours") as client:
+        await client.call_tool("two")
+    script.resource["authorization_servers"] = [ORIGIN]
+    script.tokens.clear()
+    async with connected(script, store=store, client_id="ours") as client:
+        await client.call_tool("three")
+    assert script.grants() == ["authorization_code", "refresh_token", "refresh_token"]

@@ -17,6 +17,7 @@ from trio_mcp import (
     AuthorizationFailed,
     ClientCredentials,
     EnterpriseManaged,
+    HttpServerParameters,
     MemoryTokenStore,
     OAuth,
     TokenStore,
@@ -184,6 +185,38 @@ async def test_a_platforms_token_is_shown_to_one_authorization_server(
     script.answers["/.well-known/oauth-authorization-server/other"] = [(200, script.server)]
     named = WorkloadIdentity(token=lambda: ANN, issuer=moved, store=store)
     assert await token_of(script, named) == "access-2"
+
+
+async def test_servers_of_a_group_do_not_both_get_a_secret(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
+) -> None:
+    """They begin at the same time, and each names an authorization server of its own."""
+    kinds: dict[str, Callable[[], Any]] = {
+        "client": lambda: ClientCredentials(client_id="job", client_secret="s3cret"),
+        "workload": lambda: WorkloadIdentity(token=lambda: ANN),
+    }
+    for kind, make in kinds.items():
+        with subtests.test(kind=kind):
+            scripts = [ProtectedScript(origin=f"http://localhost:{port}") for port in (1, 2, 3)]
+            auth = make()
+            for script in scripts:
+                script.server["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+            failures: list[AuthorizationFailed] = []
+
+            async def connect(
+                script: ProtectedScript, auth: Any = auth, failures: list[AuthorizationFailed] = failures
+            ) -> None:
+                try:
+                    async with open_client(HttpServerParameters(script.url, app=script), auth=auth):
+                        pass
+                except AuthorizationFailed as error:
+                    failures.append(error)
+
+            async with trio.open_nursery() as nursery:
+                for script in scripts:
+                    nursery.start_soon(connect, script)
+            assert sorted(len(script.at("/token")) for script in scripts) == [0, 0, 1]
+            assert [("was first used at" in str(failure)) for failure in failures] == [True, True]
 
 
 async def test_who_was_used_before_is_used_again_if_the_server_goes_on_naming_it(

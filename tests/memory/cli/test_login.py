@@ -19,6 +19,21 @@ def test_only_servers_at_urls_have_logins(run: Run) -> None:
     assert "over HTTP" in done.err
 
 
+def test_addresses_that_answers_cannot_come_to_are_refused(run: Run) -> None:
+    """Before anything is asked of anybody."""
+    url = "http://127.0.0.1:1/mcp"
+    for words, problem in (
+        (
+            ["--redirect-uri", "http://example.com/callback"],
+            "redirect_uri must be https, or lead to this machine",
+        ),
+        (["--redirect-uri", "callback"], "redirect_uri must be a URL"),
+        (["--redirect-uri", "http://127.0.0.1:3000/x", "--device"], "--device has none"),
+    ):
+        done = run("login", url, *words)
+        assert (done.status, problem in done.err) == (2, True), done.err
+
+
 # Clients that are a URL.
 
 CLIENT = "https://reader.example/client.json"

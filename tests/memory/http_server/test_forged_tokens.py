@@ -26,9 +26,7 @@ from shared.http_server_forged_tokens import (
     signed_text,
 )
 
-from trio_mcp import (
-    JwtVerifier,
-)
+from trio_mcp import HttpRefused, JwtVerifier
 
 ATTACKER = ECKey.generate_key("P-256", {"kid": "theirs"})
 
@@ -107,6 +105,49 @@ async def test_clocks_may_differ_a_little(subtests: pytest.Subtests) -> None:
                 assert (await ask(raw, signed(**changes)))[0] == 200
 
 
+async def test_a_token_that_names_no_key_is_tried_by_those_that_fit() -> None:
+    """Of several of an issuer: the right one may be the last."""
+    others = [ECKey.generate_key("P-256").as_dict(private=False) for _ in range(3)]
+    async with protected(JwtVerifier(ISSUER, jwks={"keys": [*others, *JWKS["keys"]]})) as raw:
+        token = signed_text('{"alg":"ES256"}', KEY, claims())
+        assert (await ask(raw, token))[0] == 200
+        status, challenge = await ask(raw, signed_text('{"alg":"ES256"}', ATTACKER, claims()))
+        assert (status, "signature" in challenge) == (401, True)
+        status, challenge = await ask(raw, signed_text('{"alg":"ES384"}', KEY, claims()))
+        assert (status, "not known" in challenge) == (401, True)
+
+
+async def test_a_verifier_that_cannot_be_asked_does_not_hide_the_next() -> None:
+    async def is_down(token: str) -> None:
+        await trio.lowlevel.checkpoint()
+        raise HttpRefused(503, "the authorization server cannot be asked; try again")
+
+    async def refuses(token: str) -> None:
+        await trio.lowlevel.checkpoint()
+        raise HttpRefused(403, "not you")
+
+    verifier = JwtVerifier(ISSUER, jwks=JWKS)
+    stranger = signed(iss="https://other.test")
+    async with protected([is_down, verifier]) as raw:
+        assert (await ask(raw, signed()))[0] == 200
+        assert (await ask(raw, stranger))[0] == 503, "it may be that one's"
+    async with protected([refuses, verifier]) as raw:
+        assert (await ask(raw, signed()))[0] == 403
+
+
+async def test_a_slash_in_place_of_no_path_makes_no_other_issuer(subtests: pytest.Subtests) -> None:
+    """So it is with the tokens of some identity providers."""
+    for issuer, said, status in (
+        (ISSUER, f"{ISSUER}/", 200),
+        (f"{ISSUER}/", ISSUER, 200),
+        (ISSUER, f"{ISSUER}//", 401),
+        (f"{ISSUER}/x", f"{ISSUER}/x/", 401),
+    ):
+        with subtests.test(issuer=issuer, said=said):
+            async with protected(JwtVerifier(issuer, jwks=JWKS), authorization_servers=[issuer]) as raw:
+                assert (await ask(raw, signed(iss=said)))[0] == status
+
+
 async def test_tokens_without_an_end_are_accepted_if_that_is_said() -> None:
     async with protected(JwtVerifier(ISSUER, jwks=JWKS, requires_exp=False)) as raw:
         assert (await ask(raw, signed(exp=...)))[0] == 200
@@ -132,7 +173,7 @@ def test_weak_keys_and_slow_ones_are_not_used() -> None:
     listed: list[Any] = [{**each, "kid": str(number)} for number, each in enumerate((weak, slow, long, fair))]
     keys = VerificationKeys({"keys": [*listed, {**fair, "n": 7}, {**fair, "use": "enc"}, {**fair, "use": []}]})
     assert len(keys) == 1
-    assert keys.find("3") is keys.find(None) is not None
+    assert keys.find("3", "RS256") == keys.find(None, "RS256") != []
 
 
 def test_a_set_of_thousands_of_keys_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +182,9 @@ def test_a_set_of_thousands_of_keys_is_read_in_part(monkeypatch: pytest.MonkeyPa
     listed: list[Any] = [{"kty": "oct", "k": "AA"}] * 5_000 + [{**public, "kid": f"k{n}"} for n in range(150)]
     keys = VerificationKeys({"keys": listed})
     assert (len(keys), keys.left_out) == (access_tokens_module.MAX_KEYS, 50)
-    assert keys.find("k99") is not None
-    assert keys.find("k100") is None
+    assert keys.find("k99", "ES256")
+    assert not keys.find("k100", "ES256")
+    assert len(keys.find(None, "ES256")) == access_tokens_module.MAX_TRIED
 
 
 async def test_a_public_issuer_names_no_address_of_this_machine() -> None:

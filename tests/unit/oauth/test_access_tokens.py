@@ -18,7 +18,7 @@ from inside_protection import (
     with_implied,
 )
 from joserfc import jwt
-from joserfc.jwk import ECKey, OctKey, RSAKey
+from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 RULES = TokenRules(
     audiences=frozenset({"https://mcp.test/mcp"}),
@@ -63,7 +63,10 @@ def test_what_a_token_must_say(subtests: pytest.Subtests) -> None:
         ({"nbf": 10**400}, 0.0, "nbf"),
         ({"nbf": 100}, 40.0, None),
         ({"nbf": 100}, 39.9, "not valid yet"),
-        ({"iss": "https://login.test/"}, 0.0, "another issuer"),
+        ({"iss": "https://login.test/"}, 0.0, None),
+        ({"iss": "https://login.test//"}, 0.0, "another issuer"),
+        ({"iss": "https://login.test/x"}, 0.0, "another issuer"),
+        ({"iss": "https://LOGIN.test"}, 0.0, "another issuer"),
         ({"iss": ["https://login.test"]}, 0.0, "another issuer"),
         ({"iss": None}, 0.0, None),
         ({"aud": ["x", "https://MCP.test/mcp"]}, 0.0, None),
@@ -121,12 +124,43 @@ def test_only_keys_that_verify_are_used() -> None:
     ]
     keys = VerificationKeys({"keys": listed})
     assert len(keys) == 1
-    assert keys.find(None) is keys.find("ours") is not None
-    assert [keys.find(kid) for kid in ("secret", "enc", "new", 7, ["ours"])] == [None] * 5
+    assert len(keys.find(None, "ES256")) == len(keys.find("ours", "ES256")) == 1
+    assert [keys.find(kid, "ES256") for kid in ("secret", "enc", "new", 7, ["ours"])] == [[]] * 5
     several: list[Any] = [None, [], {}, {"keys": {}}]
     for wrong in several:
         with pytest.raises(ValueError, match="keys"):
             VerificationKeys(wrong)
+
+
+def test_which_keys_fit_a_token_that_names_none(subtests: pytest.Subtests) -> None:
+    """Their type, their curve, and what they say of themselves must be those of its algorithm."""
+    keys: dict[str, Any] = {
+        "P-256": ECKey.generate_key("P-256"),
+        "P-384": ECKey.generate_key("P-384"),
+        "RSA": RSAKey.generate_key(2048),
+        "Ed25519": OKPKey.generate_key("Ed25519"),
+        "Ed448": OKPKey.generate_key("Ed448"),
+    }
+    listed = [{**key.as_dict(private=False), "kid": name} for name, key in keys.items()]
+    listed.append({**keys["RSA"].as_dict(private=False), "kid": "RS512 alone", "alg": "RS512"})
+    listed.append({**keys["Ed25519"].as_dict(private=False), "kid": "old name", "alg": "EdDSA"})
+    found = VerificationKeys({"keys": listed})
+    for algorithm, names in (
+        ("ES256", ["P-256"]),
+        ("ES384", ["P-384"]),
+        ("ES512", []),
+        ("RS256", ["RSA"]),
+        ("PS256", ["RSA"]),
+        ("RS512", ["RSA", "RS512 alone"]),
+        ("EdDSA", ["Ed25519", "Ed448", "old name"]),
+        ("Ed25519", ["Ed25519", "old name"]),
+        ("HS256", []),
+        ("none", []),
+        (7, []),
+    ):
+        with subtests.test(algorithm=algorithm):
+            expected = [found.find(name, algorithm)[0] for name in names]
+            assert found.find(None, algorithm) == expected
 
 
 @pytest.mark.parametrize(
@@ -148,7 +182,7 @@ def test_how_a_token_must_be_signed(header: dict[str, str], accepted: bool) -> N
 
     def is_accepted(rules: JwtRules, by: object) -> bool:
         try:
-            rules.verify(token, by)
+            rules.verify(token, [by])
         except TokenRefused:
             return False
         return True

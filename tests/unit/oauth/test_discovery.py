@@ -173,7 +173,10 @@ def test_documents_that_must_not_be_used_are_not(subtests: pytest.Subtests) -> N
         ({AT_PATH: RESOURCE, AT_ISSUER: 429}, "answered with HTTP status 429"),
         ({AT_PATH: 429}, "answered with HTTP status 429"),
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "issuer": ""}}, "name the issuer '', not"),
-        ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "issuer": f"{ISSUER}/"}}, "not used"),
+        ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "issuer": f"{ISSUER}//"}}, "not used"),
+        ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "issuer": ISSUER.upper()}}, "not used"),
+        ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "issuer": f"{ISSUER}:443"}}, "not used"),
+        ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "issuer": f"{ISSUER}?/"}}, "not used"),
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "issuer": "https://honest.example"}}, "not used"),
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "token_endpoint": None}}, "no token_endpoint"),
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "token_endpoint": 5}}, "not a string"),
@@ -190,6 +193,43 @@ def test_the_first_of_several_authorization_servers_that_answers_is_used() -> No
     other = "https://gone.example"
     found, _ = walk({AT_PATH: {**RESOURCE, "authorization_servers": [other, ISSUER]}, AT_ISSUER: METADATA})
     assert found.server.issuer == ISSUER
+
+
+def test_authorization_servers_that_are_dead_hide_none(subtests: pytest.Subtests) -> None:
+    """Nor does one that has nothing here hide that another may be there again in a while."""
+    others = {"https://down.example": 503, "https://busy.example": 429, "https://none.example": 404}
+    places = {f"{other}/.well-known/oauth-authorization-server": status for other, status in others.items()}
+    for other in others:
+        for named in ([other, ISSUER], [ISSUER, other]):
+            with subtests.test(named=named):
+                answers = {AT_PATH: {**RESOURCE, "authorization_servers": named}, AT_ISSUER: METADATA, **places}
+                assert walk(answers, former=other)[0].server.issuer == ISSUER
+    with pytest.raises(AuthorizationFailed, match="503") as failed:
+        servers = ["https://none.example", "https://down.example"]
+        walk({AT_PATH: {**RESOURCE, "authorization_servers": servers}, **places})
+    assert failed.value.may_pass
+
+
+def test_a_slash_in_place_of_no_path_makes_no_other_issuer(subtests: pytest.Subtests) -> None:
+    """The documents of one issuer differ in it."""
+    slash = f"{ISSUER}/"
+    for named, said, chosen in (
+        (ISSUER, slash, None),
+        (slash, ISSUER, None),
+        (slash, slash, ISSUER),
+        (ISSUER, ISSUER, slash),
+        (ISSUER, slash, slash),
+    ):
+        with subtests.test(named=named, said=said, chosen=chosen):
+            resource = {**RESOURCE, "authorization_servers": ["https://other.example", named]}
+            answers = {AT_PATH: resource, AT_ISSUER: {**METADATA, "issuer": said}}
+            found, urls = walk(answers, issuer=chosen, former=None if chosen else said)
+            assert (found.server.issuer, urls) == (said, [AT_PATH, AT_ISSUER])
+    at_path = "https://auth.example.com/.well-known/oauth-authorization-server/tenant"
+    for named, said in ((f"{ISSUER}/tenant", f"{ISSUER}/tenant/"), (f"{ISSUER}/tenant/", f"{ISSUER}/tenant")):
+        answers = {AT_PATH: {**RESOURCE, "authorization_servers": [named]}}
+        with subtests.test(said=said), pytest.raises(AuthorizationFailed, match="not used"):
+            walk({**answers, at_path: {**METADATA, "issuer": said}})
 
 
 def test_an_authorization_server_that_was_chosen_is_the_only_one() -> None:

@@ -160,6 +160,31 @@ def test_where_a_login_ends_can_be_pasted(script: ProtectedScript, tmp_path: Pat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+def test_an_address_of_another_machine_is_asked_for(script: ProtectedScript, tmp_path: Path) -> None:
+    """It is registered for a client, and nothing can listen there."""
+    env = {**unmeasured(), "HOME": str(tmp_path), "BROWSER": "false", "COLUMNS": "5000"}
+    uri = "https://reader.example/callback"
+    with at_terminal("login", script.url, "--client-id", "reader", "--redirect-uri", uri, env=env) as terminal:
+        page = terminal.wait_for("address: ").partition("browser:\r\n  ")[2].partition("\r\n")[0].strip()
+        there = script.visit(page)
+        assert there.startswith(f"{uri}?")
+        terminal.type(f"{there}\n")
+        terminal.wait_for(f"logged in at {script.url}")
+        assert terminal.wait() == 0
+    assert script.at("/token")[0].form["redirect_uri"] == uri
+
+
+@pytest.mark.usefixtures("browser")
+def test_an_answer_comes_to_the_address_that_is_registered(run: Run, script: ProtectedScript) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    uri = f"http://127.0.0.1:{port}/registered"
+    done = run("login", script.url, "--client-id", "reader", "--redirect-uri", uri)
+    assert done.status == 0, done.err
+    assert script.at("/token")[0].form["redirect_uri"] == uri
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 def test_a_login_without_a_browser_may_still_come_by_itself(script: ProtectedScript, tmp_path: Path) -> None:
     """Over a forwarded port, or by a browser of this machine after all."""
     env = {**unmeasured(), "HOME": str(tmp_path), "BROWSER": "false", "COLUMNS": "5000"}
