@@ -24,9 +24,11 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # 54,700 before tasks that outlive their process, are asked through others and run again, and the tests for users' stores of
 # them, which are 6 files and 1,100 lines; 256 and 55,800 before several processes that are one server: 10 files and
 # 1,100 lines; 266 and 56,900 before what attackers and newcomers found in all of these; 266 and 57,300 before tasks in
-# Redis, which are 4 files (what is done there, the connection, the store, and how any store writes a task) and 800 lines.
-FILES: Final = 270
-CODE_LINES: Final = 58_100
+# Redis, which are 4 files (what is done there, the connection, the store, and how any store writes a task) and 800 lines; 270
+# and 58,100 before what servers, logins and terminals out there do: cookies (1 file), compressed responses, prefixes of
+# proxies, header fields for pages of one's own, logins that wait in line, and files that people write, in 600 lines.
+FILES: Final = 271
+CODE_LINES: Final = 58_700
 LINES_OF_A_FILE: Final = 500
 
 
