@@ -243,10 +243,10 @@ class Fetcher:
                             "followed"
                         )
                     status = response.status
-                    if status < 300:
-                        body = await response.read(MAX_DOCUMENT_BYTES, "MAX_DOCUMENT_BYTES")
-                    else:  # what is refused by a long page is refused
+                    if status >= 300:  # what is refused by a long page is refused
                         body = await response.read_excerpt(MAX_DOCUMENT_BYTES)
+                    else:
+                        body = await response.read(MAX_DOCUMENT_BYTES, "MAX_DOCUMENT_BYTES")
                     document = _decoded(body)
                     if refusal_in(status, document) is not None:
                         document = _without_secrets(document, secrets)

@@ -243,11 +243,7 @@ async def port_in_turn(redirect_uri: str) -> AsyncGenerator[None]:
     """Hold the port of an address for a block: the logins of this process that need it wait in line."""
     locks = _ports.get(WeakValueDictionary())
     _ports.set(locks)
-    port = urlsplit(redirect_uri).port or 80
-    lock = locks.get(port)
-    if lock is None:
-        lock = locks[port] = trio.Lock()
-    async with lock:
+    async with locks.setdefault(urlsplit(redirect_uri).port or 80, trio.Lock()):
         yield
 
 

@@ -249,7 +249,8 @@ class TokenSession(Auth):
                 previous = await self._load()
                 if await self._use_stored(previous, wish):
                     return True
-                flow.previous = previous or _without_refresh(wish.refused)
+                # The store has no refresh token any more that was refused, or logged out.
+                flow.previous = previous or (wish.refused and attrs.evolve(wish.refused, refresh_token=None))
                 token = await grant._obtain(flow)  # noqa: SLF001 - its own kind
                 if token is not None:
                     if not flow.was_refreshed:
@@ -334,11 +335,6 @@ class TokenSession(Auth):
             now = trio.current_time()
             self._ends_at = now + left
             self._renew_at = now + left - min(EARLY_SECONDS, max(0.0, left) / 10)
-
-
-def _without_refresh(token: TokenSet | None) -> TokenSet | None:
-    """Return a token that the store has no more: what it was refreshed by was refused, or logged out."""
-    return None if token is None else attrs.evolve(token, refresh_token=None)
 
 
 def _copied(failure: _Failure) -> _Failure:

@@ -48,9 +48,9 @@ Verify: TypeAlias = Callable[[str], Awaitable[Mapping[str, Any] | None]]
 function is called in a thread, if it is given for this.
 
 What it contains is then checked: ``aud`` must name the resource, ``exp`` and ``nbf`` are kept, ``iss`` is one of
-the authorization servers, and ``sub`` says whose it is; without it ``client_id`` does, and the subject is
-``client_id=…``, which is nobody's ``sub``. So a function that knows these by other means adds them. It may raise
-`HttpRefused`, such as 503 when what it asks cannot be reached."""
+the authorization servers, and ``sub`` says whose it is; without it, or if it is the same, ``client_id`` does, and
+the subject is ``client_id=…``, which is nobody's ``sub``. So a function that knows these by other means adds
+them. It may raise `HttpRefused`, such as 503 when what it asks cannot be reached."""
 
 FETCH_SECONDS: Final = 10.0
 """How long fetching keys, or an answer about a token, may take."""

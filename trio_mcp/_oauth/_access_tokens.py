@@ -37,7 +37,7 @@ MAX_AUDIENCES: Final = 100
 _TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt"})
 
 CLIENT: Final = "client_id="
-"""How the subject of a token begins that says only which client has it: no ``sub`` may begin so."""
+"""How the subject of a token begins that a client has for itself: no ``sub`` may begin so."""
 
 _LAST_TIME: Final = 1e15
 """The latest time that a token may name, in seconds since 1970: an integer may be too large for a float."""
@@ -269,8 +269,9 @@ class TokenRules:
         client = claims.get("client_id", claims.get("azp"))
         client = client if isinstance(client, str) and client else None
         subject = claims.get("sub")
-        if subject is None and client is not None:
-            # It acts for itself. Clients may choose their id (RFC 9068, section 5), so it is no user's name.
+        if client is not None and subject in (None, client):
+            # It acts for itself (RFC 9068, section 2.2). Clients may choose their id (section 5), so it is no
+            # user's name.
             subject = f"{CLIENT}{client}"
         elif not isinstance(subject, str) or not subject:
             raise TokenRefused("the token does not say whose it is")

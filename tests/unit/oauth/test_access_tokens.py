@@ -106,9 +106,11 @@ def test_a_client_is_no_user_of_the_same_name(name: str) -> None:
     """RFC 9068, section 5: clients may influence their id, and must not become a user by that."""
     ann = RULES.accept({**SAID, "sub": "ann"}, 0.0).principal
     said = {key: value for key, value in SAID.items() if key not in ("sub", "client_id", "azp")}
-    client = RULES.accept({**said, name: "ann"}, 0.0).principal
-    assert client != ann
-    assert (client.client_id, client.subject) == ("ann", "client_id=ann")
+    for subject in ({}, {"sub": "ann"}):
+        client = RULES.accept({**said, **subject, name: "ann"}, 0.0).principal
+        assert client != ann
+        assert (client.client_id, client.subject) == ("ann", "client_id=ann")
+    assert RULES.accept({**SAID, "sub": "ann", name: "reader"}, 0.0).principal == ann
 
 
 def test_only_keys_that_verify_are_used() -> None:

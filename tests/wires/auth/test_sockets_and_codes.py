@@ -77,7 +77,10 @@ async def test_a_server_at_a_unix_socket_is_logged_in_at(kind: str, tmp_path: Pa
         async with open_client(urls[0], auth=auth) as client:
             said = (await client.call_tool("who")).text
         nursery.cancel_scope.cancel()
-    assert said == f"{'job' if kind == 'program' else 'ann'}, {'bound' if kind == 'bound' else 'not bound'}"
+    assert (
+        said
+        == f"{'client_id=job' if kind == 'program' else 'ann'}, {'bound' if kind == 'bound' else 'not bound'}"
+    )
 
 
 async def test_a_code_is_entered_at_the_authorization_server_for_tests() -> None:
