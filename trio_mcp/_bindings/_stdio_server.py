@@ -15,7 +15,7 @@ import stat
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager, suppress
-from typing import Final, TextIO, final
+from typing import Final, TextIO, cast, final
 
 import trio
 
@@ -68,7 +68,7 @@ def _write_anything(stream: TextIO, restored: ExitStack) -> None:
     if isinstance(stream, io.TextIOWrapper):
         strict = stream.errors or "strict"
         stream.reconfigure(errors="backslashreplace")
-        restored.callback(_restore_errors, stream, strict)
+        restored.callback(_restore_errors, cast("io.TextIOWrapper", stream), strict)
 
 
 def _restore_errors(stream: io.TextIOWrapper, errors: str) -> None:

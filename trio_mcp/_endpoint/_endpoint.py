@@ -240,7 +240,8 @@ class Endpoint:
         except HttpRefused:
             if not self._others.is_open(call.path):
                 raise
-        self._pages.add_to(call)
+        if self._pages.are_on:
+            self._pages.add_to(call)
 
     async def _route(self, call: HttpCall) -> None:
         path = call.path.rstrip("/") or "/"

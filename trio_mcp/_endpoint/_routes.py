@@ -72,7 +72,7 @@ class PageRules:
     def add_to(self, call: HttpCall) -> None:
         """Let the page that has sent an accepted request read the answer, if it may."""
         origin = call.headers.get("origin")
-        if not self.are_on or origin is None:
+        if origin is None:
             return
         if self._pages.allows_page(origin):
             call.answer_headers += [

@@ -72,7 +72,9 @@ MAX_TEXTS_BYTES: Final = 256 * 1024
 """What JSON in the strings of a call may take in memory once it is read, beyond twice what all strings do. What
 a server keeps is counted before they are read."""
 
-_EXACT: Final[Mapping[str, type]] = MappingProxyType({"boolean": bool})
+_EXACT: Final[Mapping[str, type]] = MappingProxyType({"integer": int, "boolean": bool})
+_LONG: Final = 1 << 64
+"""Integers beyond this are looked at before they are written."""
 """The types whose values are their own JSON, by the kind of the shape; subclasses may not be."""
 
 
@@ -175,7 +177,8 @@ class CallSpec:
             InvalidValue: It does not fit what the function is annotated with.
             TypeError: The function's result is not structured.
         """
-        if result.__class__ is self._exact:
+        kind: type = result.__class__
+        if kind is self._exact and -_LONG < result < _LONG:
             return result
         if self._encode is None:
             raise TypeError(f"{self.name}() has no output schema")

@@ -81,7 +81,11 @@ def test_names_by_which_clients_may_reach_it(
 ) -> None:
     """In a container others reach it, and all that they ask for would be refused; what to write is said at the start."""
     given: list[dict[str, Any]] = []
-    monkeypatch.setattr(Server, "run", lambda _self, _transport, **options: given.append(options))
+
+    def run_server(_self: Server[Any], _transport: str, **options: Any) -> None:
+        given.append(options)
+
+    monkeypatch.setattr(Server, "run", run_server)
     said = "only clients that call it localhost are let in; for others add --allow-host "
     rows: list[tuple[tuple[str, ...], str]] = [
         (("--host", "0.0.0.0"), f"{said}NAME, the name in their URL\n"),

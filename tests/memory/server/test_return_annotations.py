@@ -263,7 +263,7 @@ async def test_what_has_a_form_is_sent_when_the_work_is_done(subtests: pytest.Su
                     (contents,) = (await client.read_resource("a:one")).contents
                 assert not result.is_error
                 assert result.text == text
-                if annotation not in {datetime, list[str]}:
+                if annotation is not datetime and annotation != list[str]:
                     assert isinstance(contents, TextResourceContents)
                     assert contents.text == text
 
@@ -349,7 +349,7 @@ async def test_blocks_in_a_list_of_anything_are_sent_as_blocks(subtests: pytest.
         tuple,
         list[object],
         list[Any] | None,
-        list | str,
+        list[Any] | str,
     ]
     for annotation in annotations:
         with subtests.test(annotation=annotation):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import trio
 
 from trio_mcp import Server, serve_http
 
 KEY = "io.modelcontextprotocol/"
-META = {f"{KEY}protocolVersion": "2026-07-28", f"{KEY}clientCapabilities": {}}
+META: dict[str, Any] = {f"{KEY}protocolVersion": "2026-07-28", f"{KEY}clientCapabilities": {}}
 PARAMS = {"uri": "file:///large", "_meta": META | {f"{KEY}clientInfo": {"name": "a", "version": "1"}}}
 BODY = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": PARAMS}).encode()
 HEAD = (
@@ -30,14 +30,14 @@ def most_memory() -> int:
     return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) >> 10
 
 
-async def ask(port: int, number: int) -> socket.socket:
+async def ask(port: int, number: int) -> trio.socket.SocketType:
     """Ask for the file, wait for the beginning of the answer, and leave the rest."""
     asking = trio.socket.socket()
     await asking.bind((f"127.0.0.{number % 50 + 2}", 0))
     await asking.connect(("127.0.0.1", port))
     await asking.send(HEAD + BODY)
     assert await asking.recv(12) == b"HTTP/1.1 200"
-    return asking  # type: ignore[return-value]
+    return asking
 
 
 async def main(clients: int) -> None:
