@@ -152,9 +152,10 @@ class TokenSession(Auth):
         ):
             await trio.lowlevel.checkpoint()
             return not _shows(response, self._nonce)
-        if request.method == "DELETE" or (response.challenges and challenge is None):
+        if request.method == "DELETE" or request.was_asked or (response.challenges and challenge is None):
             await trio.lowlevel.checkpoint()
-            return False  # nobody logs in to leave, and no token helps where another scheme is wanted
+            # Nobody logs in to leave, or twice for one request; no token helps where another scheme is wanted.
+            return False
         if self._token is not None and sent is None and "Authorization" in response.sent:
             await trio.lowlevel.checkpoint()
             return True  # others have had another token meanwhile

@@ -65,12 +65,14 @@ class AuthRequest:
         url: The URL, without its query.
         body: The body, as it is sent.
         sends: How often it was sent before.
+        was_asked: Whether a person was asked something for it; see `person_asked`.
     """
 
     method: str
     url: str
     body: bytes = attrs.field(repr=False)
     sends: int = 0
+    was_asked: bool = attrs.field(default=False, init=False)
     _clocks: Sequence[AnswerClock] = attrs.field(default=(), repr=False, alias="clocks")
 
     @contextmanager
@@ -80,6 +82,7 @@ class AuthRequest:
         A client's ``request_timeout`` stands still, and `fail_after_silence`, and the time for connecting.
         Trio's own deadlines do not.
         """
+        self.was_asked = True
         clocks = tuple(self._clocks)
         for clock in clocks:
             clock.stop()

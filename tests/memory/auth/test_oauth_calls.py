@@ -170,7 +170,7 @@ async def test_a_greater_authorization_is_asked_for_with_the_union_of_scopes(
 async def test_a_server_that_asks_for_ever_more_scopes_gets_few_pages_shown(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Of one connection: each request may ask for more three times, and there is no end of requests."""
+    """Of one connection: each request may ask for more once, and there is no end of requests."""
     script = ProtectedScript()
     made: list[str] = []
 
@@ -182,8 +182,10 @@ async def test_a_server_that_asks_for_ever_more_scopes_gets_few_pages_shown(
     async with connected(script) as client:
         await client.list_tools()
         script.before["/mcp"] = think_up
-        with pytest.raises(AuthorizationRefused):
-            await client.call_tool("one")
+        for n in range(3):
+            with pytest.raises(AuthorizationRefused):
+                await client.call_tool("one")
+            assert len(script.pages) == 1 + n + 1
         for _ in range(3):
             with pytest.raises(AuthorizationFailed, match=r"more scopes 3 times within 300 s, .*scopes="):
                 await client.call_tool("again")
