@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from .._codec._json import is_array, is_object
-from ._configured import places, read_json, servers_in
+from ._configured import places, read_json, servers_in, without_secrets
 from ._console import Console, is_terminal
-from ._hosts import HOSTS, Host, entry_for, user_file, without_secrets
+from ._hosts import HOSTS, Host, entry_for, user_file
 from ._layout import columns, json_text
 from ._parser import Exit, Failure, Options, pairs_of
 from ._serving import as_program, load_server, split_file

@@ -65,9 +65,15 @@ def test_a_command_that_is_not_there_cannot_be_started(run: Run) -> None:
 
 @pytest.mark.parametrize("place", ["mcp.json", ".mcp.json", "../home/.config/mcp/mcp.json"])
 def test_a_name_is_found_where_such_files_are(run: Run, place: str) -> None:
-    """In the current directory, then the user's."""
-    configure(Path(place), shop=entry(env=paths()))
-    assert run("call", "shop", "add", "a=1", "b=2").out == "3\n"
+    """In the current directory, where it is said what is started and nothing that is secret, then the user's."""
+    configure(Path(place), shop=entry(env=paths(), args=[*entry()["args"], "--", "--token", "hush"]))
+    done = run("call", "shop", "add", "a=1", "b=2")
+    assert done.out == "3\n"
+    said = (
+        f"trio-mcp: {place} in this directory starts shop: {sys.executable} -m trio_mcp run {SHOP} -- --token …\n"
+    )
+    assert (said in done.err) is not place.startswith("..")
+    assert "hush" not in done.err
 
 
 def test_the_first_file_that_has_the_name_counts(run: Run, shop: str, tmp_path: Path) -> None:
