@@ -52,7 +52,8 @@ NO_ERROR: Final = re.compile(
     # Records of logs.
     (.*\.)? ( _?log\.\w+ | log_failure | _wire\.\w+ | sink\.\w+ | _?audit | _warn\w* | Formatter )
     # What is said at a terminal, and its help.
-    | (.*\.)? ( add_argument\w* | _add_pairs | Command | note | say | quote | prompt | write | _say | _agrees )
+    | (.*\.)? ( add_argument\w* | _add_pairs | Command | note | say | quote | stderr | prompt | write )
+    | (.*\.)? ( _say | _agrees )
     # Names of tasks, and why they were ended.
     | .*\. ( start | start_soon | start_own | waiting | cancel | _cancel | end | stop | stop_reading )
     | .*\. ( give_up | _give_up | \w+_parked ) | open_background | Background | ConnectionInfo | Resynced

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import sys
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Literal, TextIO, TypeAlias, final
@@ -49,7 +50,7 @@ def open_record(path: str | os.PathLike[str]) -> TextIO:
         OSError: It cannot be written.
     """
     file = open(path, "w", encoding="utf-8", opener=partial(os.open, mode=0o600))  # noqa: SIM115 - the caller's
-    if os.name == "posix" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    if sys.platform != "win32" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         os.fchmod(file.fileno(), 0o600)  # one that was there already
     return file
 
