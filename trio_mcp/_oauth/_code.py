@@ -20,7 +20,7 @@ from .._codec._json import is_object
 from .._errors import AuthorizationFailed
 from .._printable import printable, without_secrets
 from ._clients import DEVICE_CODE, is_time
-from ._metadata import AuthorizationServerMetadata, Discovered, is_issuer
+from ._metadata import AuthorizationServerMetadata, Discovered
 from ._principal import OFFLINE
 from ._tokens import error_of_answer
 
@@ -148,7 +148,7 @@ class LoginAttempt:
                 raise AuthorizationFailed(
                     f"the answer to the login does not say that it is from {self.server.name}"
                 )
-        elif not is_issuer(issuer, self.server.issuer):
+        elif issuer not in (self.server.issuer, self.server.named):
             # Nothing else in it is looked at, or shown: it is somebody else's.
             raise AuthorizationFailed(
                 f"the answer to the login is from {printable(issuer)}, not from {self.server.name}"

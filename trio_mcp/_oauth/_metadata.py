@@ -316,6 +316,7 @@ class AuthorizationServerMetadata:
         issuer: Its name, which answers and credentials are bound to.
         is_assumed: Whether it says nothing, and its endpoints are those that 2025-03-26 assumes.
         name: Its document, for errors.
+        named: How the server names it, which may have a slash where its own document has none.
     """
 
     issuer: str
@@ -334,6 +335,7 @@ class AuthorizationServerMetadata:
     is_assumed: bool = False
     may_lack_pkce: bool = False
     name: str = "the authorization server"
+    named: str | None = None
 
 
 _URLS: Final = (
@@ -550,7 +552,7 @@ def find_server(issuer: str) -> Generator[Fetch, Fetched, AuthorizationServerMet
     for url in urls:
         fetched = yield Fetch(url)
         if fetched.members is not None:
-            return read_authorization_server(fetched.members, url, [issuer])
+            return attrs.evolve(read_authorization_server(fetched.members, url, [issuer]), named=issuer)
         _check_continues(fetched, url)
         tried.append(f"{url} ({fetched.outcome})")
     raise AuthorizationFailed(

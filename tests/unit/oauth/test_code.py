@@ -64,7 +64,7 @@ def test_every_attempt_has_secrets_of_its_own() -> None:
 
 @shows("Authorization Response Validation", "Mix-Up Attacks")
 def test_which_answers_are_believed(subtests: pytest.Subtests) -> None:
-    """RFC 9207, section 2.4, by plain comparison of strings, but for a slash in place of no path."""
+    """RFC 9207, section 2.4, by plain comparison of strings: with its own name, and that by which the server calls it."""
     cases: list[tuple[bool, dict[str, Any], str | None]] = [
         (True, {}, None),
         (False, {}, None),
@@ -72,11 +72,13 @@ def test_which_answers_are_believed(subtests: pytest.Subtests) -> None:
         (True, {"iss": None}, "does not say"),
         (True, {"iss": "https://evil.example"}, "not from"),
         (False, {"iss": "https://evil.example"}, "not from"),
-        (True, {"iss": f"{ISSUER}/"}, None),
+        (True, {"iss": f"{ISSUER}/"}, "not from"),
+        (True, {"iss": f"{ISSUER}?"}, None),
         (True, {"iss": f"{ISSUER}//"}, "not from"),
         (True, {"iss": f"{ISSUER}/x"}, "not from"),
         (True, {"iss": ISSUER.upper()}, "not from"),
         (True, {"iss": f"{ISSUER}:443"}, "not from"),
+        (True, {"iss": ""}, "not from"),
         (True, {"state": "other"}, "state"),
         (True, {"state": None}, "state"),
         (True, {"code": None}, "no code"),
@@ -85,7 +87,9 @@ def test_which_answers_are_believed(subtests: pytest.Subtests) -> None:
     ]
     for advertised, change, problem in cases:
         with subtests.test(advertised=advertised, change=change):
-            server = attrs.evolve(SERVER, authorization_response_iss_parameter_supported=advertised)
+            server = attrs.evolve(
+                SERVER, authorization_response_iss_parameter_supported=advertised, named=f"{ISSUER}?"
+            )
             attempt = begin_login(attrs.evolve(FOUND, server=server), "me", CALLBACK, None)
             fields = {"code": "c0de", "state": query_of(attempt.url)["state"], "iss": ISSUER, **change}
             answer = (
