@@ -856,6 +856,12 @@ def check_thread(home: int, what: str, call: str) -> None:
 # Time that others must understand
 
 
+def is_clock_mocked() -> bool:
+    """Return whether time passes as a test wants it to."""
+    testing = sys.modules.get("trio.testing")  # without it there is no such clock
+    return testing is not None and isinstance(trio.lowlevel.current_clock(), testing.MockClock)
+
+
 _mocked_since: Final = trio.lowlevel.RunVar[tuple[float, float]]("trio_mcp_mocked_since")
 
 
@@ -865,8 +871,7 @@ def wall_time() -> float:
     On a `trio.testing.MockClock` they pass as they do there, from the first look on: so a test of what expires
     after an hour takes no hour.
     """
-    testing = sys.modules.get("trio.testing")  # without it there is no such clock
-    if testing is None or not isinstance(trio.lowlevel.current_clock(), testing.MockClock):
+    if not is_clock_mocked():
         return time.time()
     now = trio.current_time()
     try:

@@ -332,13 +332,12 @@ class Player:
             "limits": limits_of(self.world.program),
             "on_sample": self.on_sample,
             "roots": self.roots,
+            "request_timeout": plan.request_timeout or math.inf,
         }
         if self.world.program.seed % 3 == 0:
             options["on_frame"] = self.on_frame
         if plan.revision not in {BATCHING, OLDEST}:
             options["on_elicit"] = self.on_elicit
-        if plan.request_timeout:
-            options["request_timeout"] = plan.request_timeout
         options |= {"on_log": self.on_log, "on_notification": self.on_notification}
         if plan.middleware:
             options["middleware"] = [self.through]

@@ -227,7 +227,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
 
         subscription.acknowledge = acknowledged
         try:
-            result = await peer.request(_LISTEN, params, on_id=begin)
+            result = await peer.request(_LISTEN, params, on_id=begin, is_watched=False)
             if subscription_id(result) != subscription.id:
                 _log.warning("the server ended a subscription and named another one: %.200r", result)
         except _EndedByServer:

@@ -88,6 +88,9 @@ Target: TypeAlias = (
 
 _HTTP_SCHEMES: Final = ("http", "https", UNIX_SCHEME)
 
+SILENCE: Final = 300.0
+"""Seconds after which a request fails of which nothing was heard, where there is no ``request_timeout``."""
+
 
 def parameters_of(url: str) -> HttpServerParameters | WebSocketServerParameters | SocketServerParameters:
     """Return what to connect to for a URL.
@@ -293,10 +296,12 @@ class ClientOptions(TypedDict, total=False):
         auth: Who this client is to a server at a URL, over HTTP or a WebSocket: `OAuth` to let a person log in,
             `ClientCredentials`, `WorkloadIdentity` or `EnterpriseManaged` for programs, `StaticToken`, or an
             `Auth` of your own. Instead of that of the server's parameters. Default: none.
-        request_timeout: Seconds after which any request fails with `trio.TooSlowError`. Default: `math.inf`;
+        request_timeout: Seconds after which any request fails with `trio.TooSlowError`; `math.inf` for never.
             `trio.fail_after` around a call, or around many, does the same and more. The time in which handlers of
             this client answer a server's questions does not count: in 2026-07-28 those of this request, in older
             revisions all that come while it is pending. So it is not sent to a server that can ask meanwhile.
+            Default: five minutes of silence. Each question, and each progress notification where there is an
+            ``on_progress`` or a `fail_after_silence`, starts that time again, and the server gets no deadline.
         limits: What a connection may cost. Default: `Limits()`.
         on_sample: Samples from a model for a server; declares sampling. Handlers of questions may be plain or
             async functions; several can run at once.
@@ -563,6 +568,7 @@ def make_client(
         while_connected=partial(listen_for_callbacks, callbacks.wanted, limits) if has_callbacks else None,
         on_connection=on_connection,
         log_level=log_level,
+        max_silence=math.inf if "request_timeout" in options else SILENCE,
     )
     settings = ClientSettings(
         request_timeout=request_timeout,

@@ -84,6 +84,7 @@ class ReconnectingConnection:
         probe: Whether ``server/discover`` is sent first if both eras are spoken; if not, ``initialize`` is.
         while_connected: Runs beside each channel until that ends. It gets this object.
         log_level: Which log messages are asked for at each agreement, unless `set_log_level` asks for others.
+        max_silence: Seconds after which a request fails of which nothing was heard.
         on_connection: Called with `None` at each agreement, and with the reason when the connection has ended and
             another one is to be opened, or an attempt to open that has failed.
 
@@ -106,6 +107,7 @@ class ReconnectingConnection:
         alias="on_connection", default=None, kw_only=True
     )
     _usual_log_level: LoggingLevel | None = attrs.field(alias="log_level", default=None, kw_only=True)
+    _max_silence: float = attrs.field(alias="max_silence", default=math.inf, kw_only=True)
     is_reconnected: bool = attrs.field(default=False, init=False)
     interrupted_at: float = attrs.field(default=-math.inf, init=False)
 
@@ -404,6 +406,7 @@ class ReconnectingConnection:
                     on_notification_read=messages.subscriptions.dispatch,
                     on_failure=self._on_channel_failure,
                     middleware=self._middleware,
+                    max_silence=self._max_silence,
                 ) as peer,
             ):
                 self._is_agreeing = True

@@ -9,8 +9,9 @@ from __future__ import annotations
 import abc
 import enum
 import math
+import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, cast, final
@@ -22,7 +23,7 @@ from .._channel import Outgoing
 from .._codec._jsonrpc import RequestId
 from .._errors import LocalProtocolError
 from .._limits import Limits, check_seconds
-from .._trio import LightParkingLot
+from .._trio import LightParkingLot, is_clock_mocked
 from ._exchange import Exchange, OnProgress, Progress
 
 # How long a request may take.
@@ -256,6 +257,74 @@ def fail_after_silence(idle: float, *, at_most: float) -> Generator[SilenceScope
         )
 
 
+@final
+@attrs.define(eq=False)
+class SilenceWatch:
+    """Fails the requests of a connection of which nothing was heard for too long. It is an `AnswerClock` of each.
+
+    One task for all of them, which sleeps until the first can be due. A scope around each call does the same, and
+    costs a fifth of a call.
+
+    Attributes:
+        seconds: How long nothing may be heard of a request.
+        is_watching: Whether its task runs.
+    """
+
+    seconds: float
+    _calls: Mapping[RequestId, Call]
+    _fail: Callable[[Call], object]
+    is_watching: bool = False
+    _stops: int = 0
+
+    def stop(self) -> None:
+        """This side's user is asked something: that time is not the server's."""
+        self._stops += 1
+
+    def start(self) -> None:
+        """Let the time of all pending requests begin again, when this was called as often as `stop`."""
+        self._stops -= 1
+        if not self._stops:
+            self._begin_again()
+
+    async def run(self) -> None:
+        """Watch until no request is pending."""
+        self.is_watching = True
+        try:
+            while (due := min((call.heard for call in self._calls.values()), default=math.inf)) < math.inf:
+                await trio.sleep_until(due + self.seconds)
+                if self._stops or await _wait_for_threads():
+                    self._begin_again()
+                now = trio.current_time()
+                for call in [call for call in self._calls.values() if call.heard + self.seconds <= now]:
+                    if call.is_pending and not call.is_behind:
+                        self._fail(call)
+                    else:
+                        call.heard = now  # it is this side that takes its time
+        finally:
+            self.is_watching = False
+
+    def _begin_again(self) -> None:
+        now = trio.current_time()
+        for call in self._calls.values():
+            if call.heard < math.inf:
+                call.heard = now
+
+
+async def _wait_for_threads() -> bool:
+    """Wait for the threads that run, if a mock clock may have jumped over the time that they take.
+
+    Returns:
+        Whether there were any; does not checkpoint if not.
+    """
+    if not is_clock_mocked():
+        return False
+    testing = sys.modules["trio.testing"]
+    if not testing.active_thread_count():
+        return False
+    await testing.wait_all_threads_completed()
+    return True
+
+
 def granted_deadline() -> float:
     """Return the deadline to send with a request that is made now, on Trio's clock.
 
@@ -350,6 +419,7 @@ class Call:
         method: Its method.
         on_progress: Called for each progress notification, if the caller wants them.
         clock: The innermost `fail_after_silence` or `request_timeout` around the caller.
+        heard: When it was made, or something was heard of it, on Trio's clock; see `SilenceWatch`.
         state: Where it stands; set by `mark_written`, `answer` and `give_up` alone.
         message: What it is sent in, perhaps with others as a batch.
         number: Which of the messages that were written that was, counted from 1; 0 before it was written.
@@ -363,6 +433,7 @@ class Call:
     method: str
     on_progress: OnProgress | None = None
     clock: Clock | None = None
+    heard: float = math.inf
     state: CallState = CallState.QUEUED
     message: QueuedMessage | None = None
     number: int = 0
@@ -505,6 +576,13 @@ class Call:
         progress, weight = self._progress.popleft()
         self.room.taken -= weight
         return progress
+
+    def hear(self) -> None:
+        """Something was heard of it: the times of silence begin again."""
+        if self.clock is not None:
+            self.clock.push()
+        if self.heard < math.inf:
+            self.heard = trio.current_time()
 
     @property
     def has_stopped_clock(self) -> bool:

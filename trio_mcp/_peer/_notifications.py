@@ -333,8 +333,7 @@ class Notifications:
         if progress is None:
             _log.warning("ignored progress that is no number: %.200r", params)
             return
-        if call.clock is not None:
-            call.clock.push()
+        call.hear()
         if call.on_progress is None:
             return
         if self._full and call in self._full and self._is_full(call):

@@ -14,6 +14,7 @@ Knows no tools, no resources, no eras and no transports.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from contextvars import Context, copy_context
@@ -124,6 +125,7 @@ class Peer:
         on_notification_read: OnNotificationRead | None = None,
         on_failure: OnFailure | None = None,
         on_served: OnServed | None = None,
+        max_silence: float = math.inf,
     ) -> None:
         self.connection: ConnectionInfo | None = None  # for the middleware
         if middleware:
@@ -142,7 +144,16 @@ class Peer:
         changed = LightParkingLot()
         inbound = InboundTable[Exchange, Arrival](limits)
         self._writer = loop.writer = Writer(channel, queue, frames, inbound, self._fail)
-        self._sender = sender = Sender(channel, self._writer, limits, middleware, changed, self.connection)
+        self._sender = sender = Sender(
+            channel,
+            self._writer,
+            limits,
+            middleware,
+            changed,
+            self.connection,
+            max_silence,
+            start_watch=self._start_watch,
+        )
         self._notifications = Notifications(
             sender, dispatcher, limits, self._start_notifications if loop.rests else None
         )
@@ -176,6 +187,7 @@ class Peer:
         *,
         on_progress: OnProgress | None = None,
         on_id: Callable[[RequestId], object] | None = None,
+        is_watched: bool = True,
     ) -> Coroutine[Any, Any, dict[str, Any]]:
         """Send a request and wait for its result.
 
@@ -189,6 +201,7 @@ class Peer:
             on_progress: Called in this task with each progress notification, all of them before this returns.
             on_id: Called with the request's id before a byte of it is written, and thus before anything that
                 refers to it can come. Not called if the request is refused before that.
+            is_watched: Whether it fails when nothing is heard of it for too long; see `open_peer`.
 
         Raises:
             RequestError: The answer is an error.
@@ -196,9 +209,10 @@ class Peer:
             LocalProtocolError: The request is larger than `Limits.max_message_bytes`.
             ConnectionLost: The connection ended first; or only what this request needed of it, where a transport
                 can lose that alone: then `end` is `None`.
+            trio.TooSlowError: Nothing was heard of it for too long.
             trio.ClosedResourceError: This end was closed.
         """
-        return self._sender.request(method, params, on_progress=on_progress, on_id=on_id)
+        return self._sender.request(method, params, on_progress=on_progress, on_id=on_id, is_watched=is_watched)
 
     def fail_request(self, id: RequestId, error: Exception) -> bool:
         """End a request of this side with an error, because the other side has reported that it will not answer.
@@ -343,6 +357,9 @@ class Peer:
     def _start_notifications(self) -> None:
         self._background.start(self._notifications.deliver, "notifications of")
 
+    def _start_watch(self, watch: Work) -> None:
+        self._background.start(watch, "silence of")
+
     async def _read(self) -> None:
         try:
             while True:
@@ -468,6 +485,7 @@ async def open_peer(
     on_notification_read: OnNotificationRead | None = None,
     on_failure: OnFailure | None = None,
     on_served: OnServed | None = None,
+    max_silence: float = math.inf,
 ) -> AsyncGenerator[Peer]:
     """Run one end of a connection for as long as the body runs, then cancel what is under way.
 
@@ -484,6 +502,8 @@ async def open_peer(
         on_notification_read: Called with each notification as it is read. It must neither wait nor raise.
         on_failure: Called with failures that are no single request's. It must neither wait nor raise.
         on_served: Called with each request of the other side that is over.
+        max_silence: Seconds after which a request of this side fails of which nothing was heard: no answer, no
+            progress, and no question of the other side.
     """
     async with open_hidden_nursery() as nursery:
         peer = Peer(
@@ -496,6 +516,7 @@ async def open_peer(
             on_notification_read,
             on_failure,
             on_served,
+            max_silence,
         )
         report = reporting_failures.get()
         if report is not None and report.channel is channel:

@@ -32,7 +32,7 @@ from .._limits import MAX_SECONDS, Limits
 from .._logs import Log
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from .._trio import LightParkingLot
-from ._call import Call, CallState, QueuedMessage, checked, current_clock, granted_deadline
+from ._call import Call, CallState, QueuedMessage, SilenceWatch, checked, current_clock, granted_deadline
 from ._exchange import Exchange, OnProgress
 from ._middleware import ConnectionInfo, Message, Middleware, notify_through, send_batch_through, send_through
 from ._send_queue import SendQueue, Writer
@@ -58,9 +58,14 @@ class Sender:
     _middleware: Sequence[Middleware]
     _changed: LightParkingLot  # woken when a request is made
     _connection: ConnectionInfo | None = None  # for the middleware
+    _max_silence: float = math.inf
+    _start_watch: Callable[[Callable[[], Awaitable[object]]], object] = attrs.field(
+        alias="start_watch", kw_only=True
+    )
     queue: SendQueue = attrs.field(init=False)
     calls: dict[RequestId, Call] = attrs.field(init=False)
     on_stray: Callable[[Mapping[str, Any]], object] | None = attrs.field(default=None, init=False)
+    _clocks: tuple[SilenceWatch] | tuple[()] = attrs.field(default=(), init=False)
     _last_id: int = attrs.field(default=0, init=False)
     _pending: int = attrs.field(default=0, init=False)  # how many calls are neither answered nor given up
     # A batch needs many places. It waits apart, or it would keep a place from those behind it that need one.
@@ -74,6 +79,8 @@ class Sender:
     def __attrs_post_init__(self) -> None:
         self.queue, self.calls = self.writer.queue, self.writer.calls
         self.queue.on_question_withdrawn = self._fail_withdrawn
+        if self._max_silence < math.inf:
+            self._clocks = (SilenceWatch(self._max_silence, self.calls, self._fail_silent),)
 
     @property
     def transport(self) -> str:
@@ -91,6 +98,7 @@ class Sender:
         on_progress: OnProgress | None = None,
         on_id: Callable[[RequestId], object] | None = None,
         exchange: Exchange | None = None,
+        is_watched: bool = True,
     ) -> Coroutine[Any, Any, dict[str, Any]]:
         """Send a request and wait for its result; see `Peer.request`.
 
@@ -100,12 +108,15 @@ class Sender:
             on_progress: Called with its progress.
             on_id: Called with its id.
             exchange: The request of the other side for which it is made, and with which it is over.
+            is_watched: Whether it fails when nothing is heard of it for too long.
         """
         if self._middleware:
-            request = partial(self._request, on_progress=on_progress, on_id=on_id, exchange=exchange)
+            request = partial(
+                self._request, on_progress=on_progress, on_id=on_id, exchange=exchange, is_watched=is_watched
+            )
             message = Message("sent", method, params, connection=self._connection)
             return self._request_through(message, request)
-        return self._request(method, params, on_progress, on_id, exchange)
+        return self._request(method, params, on_progress, on_id, exchange, is_watched=is_watched)
 
     def send_request(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
@@ -130,6 +141,8 @@ class Sender:
         on_progress: OnProgress | None = None,
         on_id: Callable[[RequestId], object] | None = None,
         exchange: Exchange | None = None,
+        *,
+        is_watched: bool = True,
     ) -> dict[str, Any]:
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._wait_turn(1)
@@ -137,11 +150,11 @@ class Sender:
             await trio.lowlevel.checkpoint()  # a handler that was woken before it was cancelled ends here
             exchange.check_may_ask(method)  # one behind a shield does not
         # No checkpoint from here to the queue: the request is in the table and in the queue, or in neither.
-        call, data = self._open(method, params, on_progress)
+        call, data = self._open(method, params, on_progress, is_watched=is_watched)
         if on_id is not None:
             on_id(call.id)
         origin = None if exchange is None else exchange.origin
-        clocks = () if call.clock is None else (call.clock,)
+        clocks = self._clocks if call.clock is None else (call.clock, *self._clocks)
         outgoing = Outgoing(data, (call.id,), (), origin, clocks)
         call.message = message = QueuedMessage(outgoing, (call,), exchange)
         self.writer.put(message)
@@ -189,7 +202,7 @@ class Sender:
             for call in calls:
                 self._close(call)
             raise
-        clocks = tuple(call.clock for call in calls if call.clock is not None)
+        clocks = (*(call.clock for call in calls if call.clock is not None), *self._clocks)
         outgoing = Outgoing(batch, tuple(call.id for call in calls), clocks=clocks)
         message = QueuedMessage(outgoing, tuple(calls))
         for call in calls:
@@ -238,13 +251,22 @@ class Sender:
             self._batch_turn.unpark_all()
 
     def _open(
-        self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        on_progress: OnProgress | None,
+        *,
+        is_watched: bool = True,
     ) -> tuple[Call, bytes]:
         """Enter a request, and encode it. Ids are never used twice on one connection."""
         self._last_id = id = self._last_id + 1
         call = Call(id, method, on_progress, current_clock())
         self.calls[id] = call
         self._pending += 1
+        if is_watched and self._clocks and call.clock is None:  # a silence of the caller's own takes its place
+            call.heard = trio.current_time()
+            if not self._clocks[0].is_watching:
+                self._start_watch(self._clocks[0].run)
         if self._changed.parked is not None:
             self._changed.unpark_all()
         try:
@@ -403,17 +425,30 @@ class Sender:
             return None
         return call if call.on_progress is not None or call.wants_progress else None
 
+    def _fail_silent(self, call: Call) -> None:
+        """Nothing was heard of this request for too long."""
+        self._give_up(call, "nothing was heard of it for too long")
+        call.error = trio.TooSlowError(
+            f"{call.method} was not answered within {self._max_silence:g} s, and there was neither progress nor "
+            "a question (request_timeout; math.inf waits for ever)"
+        )
+        call.wake()
+
     @contextmanager
     def clocks_stopped(self) -> Generator[None]:
         """Stop the clocks of all calls that are pending now, as long as the block or the call lasts."""
         calls = [call for call in self.calls.values() if call.clock is not None]
         for call in calls:
             call.stop_clock()
+        for watch in self._clocks:
+            watch.stop()
         try:
             yield
         finally:
             for call in calls:
                 call.start_clock()
+            for watch in self._clocks:
+                watch.start()
 
     def end_input(self, make_error: Callable[[], Exception]) -> None:
         """No answer will come any more: every pending call fails, and so does every later request.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -43,7 +44,7 @@ async def open_client(
 
     The messages are bytes on a wire in memory, with the same rules as on any other, and nothing in them differs.
     Leaving and cancellation are as with `trio_mcp.open_client`. All of it takes place on Trio's clock, so with a
-    `trio.testing.MockClock` whatever waits does so in no time.
+    `trio.testing.MockClock` whatever waits does so in no time. Without a ``request_timeout`` calls wait for ever.
 
     Args:
         server: A `Server`, whose lifespan is entered for this client; or a `Proxy`, whose own failures come
@@ -62,6 +63,7 @@ async def open_client(
             "trio_mcp.testing.open_client opens clients of servers in this process (a Server or a Proxy), not of "
             f"{type(server).__name__}; trio_mcp.open_client opens all others"
         )
+    options.setdefault("request_timeout", math.inf)
     failures = _Failures()
     ours, theirs = memory_channel_pair()
     server_end = _ServerEnd(theirs, failures, None if principal is None else _Caller(principal))

@@ -173,10 +173,10 @@ async def test_a_client_meets_them(autojump_clock: trio.testing.MockClock) -> No
         served(lambda channel: Faulty(channel, faults)) as channel,
         open_client(channel, revision="2026-07-28") as client,
     ):
-        with pytest.raises(trio.TooSlowError), trio.fail_after(600):
+        with pytest.raises(trio.TooSlowError), trio.fail_after(200):
             await client.call_tool("count", {"to": 1})
         assert await client.call_tool("count", {"to": 2}, returns=int) == 2
-    assert trio.current_time() == pytest.approx(600, abs=5)
+    assert trio.current_time() == pytest.approx(200, abs=5)
 
 
 async def test_faults_by_seed_are_the_same_each_time(
