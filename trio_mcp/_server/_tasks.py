@@ -554,6 +554,9 @@ class Tasks:
         running = self._running.get(id)
         if running is not None and running.is_gone:
             return None  # noqa: ASYNC910 - not public
+        if running is not None and running.has_ended:
+            async with running.turn:  # an end that was told must not be undone by the end of this process
+                pass
         task = await self._store.find(id) if running is None else running.record
         if task is None or task.owner != owner or task.has_expired(wall_time()):
             return None  # noqa: ASYNC910 - not public

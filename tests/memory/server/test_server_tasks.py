@@ -702,6 +702,7 @@ class SlowStore:
     gate: trio.Event = attrs.field(factory=trio.Event)
     fails: bool = False
     hangs: bool = False
+    slow: trio.Event | None = None
     events: list[str] = attrs.field(factory=list[str])
 
     async def add(self, task: StoredTask) -> None:
@@ -719,6 +720,8 @@ class SlowStore:
             raise OSError("the disk is full")
         if self.hangs:
             await trio.sleep_forever()
+        if self.slow is not None:
+            await self.slow.wait()
         await self.inner.replace(task)
         self.events.append(task.status)
 
@@ -746,6 +749,37 @@ async def test_it_is_stored_before_the_answer_goes_out() -> None:
         work.gate.set()
         await settled(client, answered[0])
         assert store.events == ["add", "completed"]
+
+
+async def test_its_end_is_stored_before_anybody_is_told_of_it() -> None:
+    """Not that it has ended, and when this process is killed, that it has failed."""
+    store = SlowStore()
+    store.gate.set()
+    work, told = Work(task_store=store), list[Any]()
+    async with connected(work.server) as client, trio.open_nursery() as nursery:
+        id = await start(client, "work")
+
+        async def listen() -> None:
+            async with client.listen(tasks=[id]) as events:
+                async for event in events:
+                    told.append(event)
+
+        async def poll() -> None:
+            told.append(await get(client, id))
+
+        nursery.start_soon(listen)
+        await trio.testing.wait_all_tasks_blocked()
+        told.clear()
+        store.slow = trio.Event()
+        work.gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(poll)
+        await trio.testing.wait_all_tasks_blocked()
+        assert told == []
+        store.slow.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(told) == 2
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_call_that_is_given_up_before_its_answer_leaves_no_task() -> None:
