@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --quiet
 HERE := tests/unit tests/memory tests/smoke
 COVER :=
 
-.PHONY: help demo test wires check nightly coverage more costs lint lint-all types mypy pyright public-types docs links errors protocol matrix interop debian conformance conformance-everywhere simulate siege soak mutants fuzz bench bench-quick clean
+.PHONY: help demo test wires check nightly coverage more costs lint lint-all types mypy pyright public-types docs links errors protocol matrix interop recordings debian conformance conformance-everywhere simulate siege soak mutants fuzz bench bench-quick clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -121,6 +121,10 @@ matrix: .venv/dev  ## write into docs/transports.md what runs over which transpo
 
 interop: .venv/dev  ## install the other implementations that tests talk to
 	$(BIN)/python tests/nightly/interop/environments.py
+
+# What `make test` replays of them. `NAMES=server-python-2.3-2026-07-28` records one of tests/data/interop anew.
+recordings: .venv/dev  ## record what other implementations say, for tests that replay it
+	PYTHONPATH=tests/support $(BIN)/python tests/nightly/interop/recorded_peers.py $(NAMES)
 
 # The official conformance suite, every scenario: fails where the score has fallen below tests/conformance/baseline.toml.
 conformance: .venv/test  ## run the official conformance suite

@@ -126,7 +126,7 @@ class Matcher:
             self._note(path, shown_json(expected), shown_json(got))
 
     def _note(self, path: _Path, expected: str, got: str) -> None:
-        self._found.append(f"{_written_path(path)}: expected {expected}, got {got}")
+        self._found.append(shown_difference(_written_path(path), expected, got))
 
     def _compare_objects(self, expected: Mapping[Any, Any], got: Mapping[str, Any], path: _Path) -> None:
         for name, value in expected.items():
@@ -173,6 +173,11 @@ def _is_number(value: object) -> bool:
 
 def _written_path(path: Sequence[str]) -> str:
     return printable(path[0] + "".join(f"[{name}]" if name.isdigit() else f".{name}" for name in path[1:]), 300)
+
+
+def shown_difference(path: str, expected: str, got: str) -> str:
+    """Return a line of `ScriptMismatch.differences`."""
+    return f"{path}: expected {expected}, got {got}"
 
 
 def shown_json(value: object, *, indent: int | None = None) -> str:

@@ -22,7 +22,7 @@ from .._codec._json import is_array, is_object
 from .._limits import MIB
 from .._peer._frame_record import FrameDirection, frame_of, open_record, write_frame
 from .._peer._frame_record import RecordedFrame as RecordedFrame  # noqa: PLC0414 - for `_public`
-from ._matching import Matcher, ScriptMismatch, mismatch, shown_json
+from ._matching import Matcher, ScriptMismatch, mismatch, shown_difference, shown_json
 from ._scripts import WITHIN, ScriptedPeer, scripted_client, scripted_server
 
 MAX_KEPT: Final = 64 * MIB
@@ -36,8 +36,8 @@ VOLATILE: Final = frozenset(
 )  # fmt: skip
 """Members that differ from one run to the next, by the last names of their paths."""
 
-_GIVEN_BACK: Final = frozenset({"requestState", "nextCursor", "taskId", "elicitationId"})
-"""What one side says again that the other has said. In a replay that is today's value."""
+_GIVEN_BACK: Final = frozenset({"requestState", "nextCursor", "taskId", "elicitationId", "progressToken"})
+"""What one side says again that the other has said. In a replay that is today's value, and must come back."""
 
 
 @final
@@ -167,7 +167,8 @@ async def replay_client(
 
     What was said is said in the same order, each message when all that was received before it has come. Answers
     are found by their ids, other messages by their methods, so concurrent calls may be answered in another order.
-    Ids and other values that the server chooses and the client gives back, such as ``requestState``, are today's.
+    Ids and other values that the server chooses and the client gives back, such as ``requestState``, are today's;
+    what the server must give back, such as a progress token, is compared.
     Values that are masked in the record match any value.
 
     Args:
@@ -199,7 +200,8 @@ async def replay_server(
     """Be a server that answers as another one has, for as long as the block runs: ``open_client(channel)``.
 
     Each message is sent when all that was received before it has come: what the client says is found by method,
-    or by id if it is an answer, and must be what was said then, but for ids and what `ignoring` names.
+    or by id if it is an answer, and must be what was said then, but for ids and what `ignoring` names. What the
+    client gives back, such as a cursor or ``requestState``, must be what it was given.
 
     Args:
         recording: What was recorded.
@@ -239,7 +241,9 @@ class _Replay:
         self._peer: Final = peer
         self._matcher: Final = Matcher({*VOLATILE, *ignoring, "$.id", "$.params.requestId"}, is_record=True)
         self._early: deque[Any] = deque()  # received, and not looked for yet
+        self._ignoring: Final = tuple(f".{path}" for path in ignoring)
         self._today: dict[tuple[str, str], Any] = {}  # by the name of the member, and what was recorded
+        self._chosen: frozenset[tuple[str, str]] = frozenset()  # by this side, so it must come back as recorded
         self._later: Callable[[], Iterable[RecordedFrame]] = tuple  # what was recorded after what is expected now
 
     def today(self, message: Any) -> Any:
@@ -255,12 +259,12 @@ class _Replay:
             return value
         members: dict[str, Any] = {}
         for name, inner in value.items():
-            kind = "nextCursor" if name == "cursor" else name
+            kind = _kind(name)
             if name == "id" and is_answer:
                 members[name] = self._today.get(("id", _key(inner)), inner)
             elif name == "requestId" and ("id", _key(inner)) in self._today:
                 members[name] = self._today["id", _key(inner)]
-            elif kind in _GIVEN_BACK or name == "progressToken":
+            elif kind in _GIVEN_BACK:
                 members[name] = self._today.get((kind, _key(inner)), inner)
             else:
                 members[name] = self._with_todays(inner, is_answer=False)
@@ -272,6 +276,7 @@ class _Replay:
         Raises:
             ScriptMismatch: Something differs, has not come, or is one too many.
         """
+        self._chosen = _chosen_in(frames)
         for number, frame in enumerate(frames, 1):
             if frame.direction == "sent":
                 await self._peer.say(self.today(frame.message))
@@ -290,7 +295,7 @@ class _Replay:
                 break
         else:
             got = await self._next(recorded, where)
-        differences = self._matcher.differences(recorded, got)
+        differences = self._differences(recorded, got)
         if differences:
             raise mismatch(f"{where} differs:", recorded, got, differences)
         self._note(recorded, got)
@@ -319,12 +324,12 @@ class _Replay:
         """Return whether a message is that which was recorded, and not one that was recorded later."""
         if not self._may_be(recorded, got):
             return False
-        if not self._matcher.differences(recorded, got):
+        if not self._differences(recorded, got):
             return True
         return not any(
             other.direction == "received"
             and self._may_be(other.message, got)
-            and not self._matcher.differences(other.message, got)
+            and not self._differences(other.message, got)
             for other in self._later()
         )
 
@@ -336,12 +341,29 @@ class _Replay:
             return then.get("method") == now.get("method") and ("id" in then) == ("id" in now)
         return bool(self._today.get(("id", _key(then.get("id"))), then.get("id")) == now.get("id"))
 
+    def _differences(self, recorded: Any, got: Any) -> list[str]:
+        """Return what is different, also in members that may be: in what gives back what was said before."""
+        differences = self._matcher.differences(recorded, got)
+        then, now = _params_of(recorded), _params_of(got)
+        for name, value in then.items():
+            expected, path = self._given_back(name, value), f"$.params.{name}"
+            if expected is not ABSENT and now.get(name) != expected and not f".{path}".endswith(self._ignoring):
+                shown = shown_json(now[name]) if name in now else "nothing"
+                differences.append(shown_difference(path, shown_json(expected), shown))
+        return differences
+
+    def _given_back(self, name: str, value: Any) -> Any:
+        """Return what a member must be today that gives back what was said before; `ABSENT` for any other."""
+        if name == "requestId":
+            return self._today.get(("id", _key(value)), ABSENT)
+        return value if (_kind(name), _key(value)) in self._chosen else ABSENT
+
     def _note(self, recorded: Any, got: Any) -> None:
         """Note today's values of what this side may have to say back."""
         for then, now in _pairs(recorded, got):
             if "method" in then and "id" in then:
                 self._today["id", _key(then["id"])] = now.get("id")
-            for name in (*_GIVEN_BACK, "progressToken"):
+            for name in _GIVEN_BACK:
                 if name in then and name in now:
                     self._today[name, _key(then[name])] = now[name]
 
@@ -355,6 +377,32 @@ def _pairs(recorded: Any, got: Any) -> Iterable[tuple[dict[str, Any], dict[str, 
     elif is_array(recorded) and is_array(got):
         for one, other in zip(recorded, got, strict=False):
             yield from _pairs(one, other)
+
+
+def _chosen_in(frames: Iterable[RecordedFrame]) -> frozenset[tuple[str, str]]:
+    """Return what whoever has recorded this has sent that the other side gives back, by kind."""
+    received: set[tuple[str, str]] = set()
+    chosen: set[tuple[str, str]] = set()
+    for frame in frames:
+        said = {
+            (name, _key(inner[name]))
+            for inner, _ in _pairs(frame.message, frame.message)
+            for name in _GIVEN_BACK.intersection(inner)
+        }
+        if frame.direction == "sent":
+            chosen |= said - received
+        received |= said
+    return frozenset(chosen)
+
+
+def _params_of(message: Any) -> dict[str, Any]:
+    params = message.get("params") if is_object(message) else None
+    return params if is_object(params) else {}
+
+
+def _kind(name: str) -> str:
+    """Return under which name the other side has said what a member gives back."""
+    return "nextCursor" if name == "cursor" else name
 
 
 def _is_answer(message: Any) -> bool:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import pytest
 import trio
@@ -17,11 +17,16 @@ from trio_mcp.testing import (
     RecordedFrame,
     Recorder,
     Recording,
+    ScriptedPeer,
     ScriptMismatch,
     assert_nothing_left,
     replay_client,
     replay_server,
+    scripted_client,
+    scripted_server,
 )
+
+FrameDirection: TypeAlias = Literal["sent", "received"]
 
 
 def hotel(price: int = 90) -> Server[Any]:
@@ -149,6 +154,60 @@ async def test_a_client_that_leaves_early_is_found() -> None:
     with pytest.raises(ScriptMismatch, match="the connection has ended"):
         async with replay_server(recorder.recording) as channel, open_client(channel, era="legacy"):
             pass
+
+
+LISTED: Final[list[Any]] = [{"method": "list", "id": 1}, {"id": 1, "result": {"nextCursor": "2nd"}}]
+CALLED: Final[list[Any]] = [{"method": "call", "id": 1}, {"id": 1, "result": {"requestState": "sealed"}}]
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "wrong", "difference"),
+    [
+        (LISTED, {"cursor": "2nd"}, {"cursor": "3rd"}, '$.params.cursor: expected "2nd", got "3rd"'),
+        (CALLED, {"requestState": "sealed"}, {}, '$.params.requestState: expected "sealed", got nothing'),
+        (LISTED[:1], {"requestId": 1}, {"requestId": 2}, "$.params.requestId: expected 1, got 2"),
+    ],
+    ids=["cursor", "state", "id"],
+)
+async def test_a_client_must_give_back_what_the_server_has_said(
+    before: list[Any], last: dict[str, Any], wrong: dict[str, Any], difference: str
+) -> None:
+    """It differs from one run to the next, but is that of this one."""
+    directions: list[FrameDirection] = ["sent", "received"]
+    frames = [RecordedFrame(*pair) for pair in zip(directions, before, strict=False)]
+    recording = Recording([*frames, RecordedFrame("sent", {"method": "next", "params": last})])
+
+    async def say(params: dict[str, Any], *ignoring: str) -> None:
+        async with replay_server(recording, ignoring=ignoring) as channel, scripted_client(channel) as peer:
+            for direction, message in zip(directions, before, strict=False):
+                await (peer.say if direction == "sent" else peer.expect)(message)
+            await peer.say({"method": "next", "params": params})
+            await trio.testing.wait_all_tasks_blocked()
+
+    await say(last)
+    await say(wrong, *last)
+    with pytest.raises(ScriptMismatch) as caught:
+        await say(wrong)
+    assert caught.value.differences == (difference,)
+
+
+async def test_a_server_must_give_back_what_the_client_has_said() -> None:
+    """A report with the token of no call is none of this call."""
+    call = {"method": "tools/call", "id": 1, "params": {"_meta": {"progressToken": "mine"}}}
+    report = {"method": "progress", "params": {"progressToken": "mine"}}
+    recording = Recording([RecordedFrame("sent", call), RecordedFrame("received", report)])
+    for token in ("mine", "another"):
+
+        async def script(peer: ScriptedPeer, token: str = token) -> None:
+            await peer.expect(call)
+            await peer.say({"method": "progress", "params": {"progressToken": token}})
+
+        async with scripted_server(script) as channel:
+            if token == "mine":
+                await replay_client(recording, channel)
+            else:
+                with pytest.raises(ScriptMismatch, match=r'progressToken: expected "mine", got "another"'):
+                    await replay_client(recording, channel)
 
 
 async def test_what_was_never_said_is_found_at_once(autojump_clock: trio.testing.MockClock) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from benchmarks.environments import NODE as NODE
 from benchmarks.environments import NodeEnvironment as NodeEnvironment
 from benchmarks.environments import PythonEnvironment as PythonEnvironment
-from benchmarks.environments import install_all
+from benchmarks.environments import install_all as install_all
 from benchmarks.environments import node as node
 
 PYTHON_1_0: Final = PythonEnvironment("python-1.0", ("mcp==1.0.0",))

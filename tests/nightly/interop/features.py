@@ -248,6 +248,7 @@ FEATURES: Final = (
     ),
     # What is said meanwhile.
     Feature("steps", "basic/patterns/progress", [[1, 2, "step 1"], [2, 2, "step 2"]]),
+    Feature("given_up", "basic/patterns/cancellation", structured("[2,3,5]", [2, 3, 5])),  # the next call
     Feature(
         "log",
         "server/utilities/logging",

@@ -13,14 +13,6 @@ from typing import Any, Final, final
 import attrs
 import pytest
 import trio
-from environments import (
-    PYTHON_1_0,
-    PYTHON_1_30,
-    PYTHON_2_3,
-    TYPESCRIPT_1_4,
-    TYPESCRIPT_1_32,
-    TYPESCRIPT_2_4,
-)
 from features import (
     ENDED,
     FEATURE,
@@ -38,7 +30,7 @@ from features import (
     essence,
     result,
 )
-from their_clients import Session, TheirClient, every_way, run
+from their_clients import FULL_CLIENTS, Session, every_way, run
 
 from trio_mcp import Revision
 
@@ -52,6 +44,7 @@ DIFFERENCES: Final[Mapping[tuple[str, Revision], Mapping[str, Differs]]] = {
     ("full_python_1_0.py", OLD): {
         "tools": Differs(TOOLS[:4], "it puts cursors beside the parameters (python-sdk#735), so it has one page"),
         "steps": Differs(MISSING, "it cannot ask for progress"),
+        "given_up": Differs(MISSING, "it cannot ask for progress, which says when to give up"),
         "templates": Differs(MISSING, "a client may not send its ListResourceTemplatesRequest"),
         "complete_context": Differs(MISSING, "its revision has no context"),
         "summarise": Differs(Refused(-32600, "the client has not declared sampling"), NO_SAMPLING),
@@ -94,19 +87,6 @@ DIFFERENCES: Final[Mapping[tuple[str, Revision], Mapping[str, Differs]]] = {
     },
 }
 
-CLIENTS: Final = (
-    TheirClient(environment=PYTHON_1_0, program="full_python_1_0.py", agreed=OLD),
-    TheirClient(environment=PYTHON_1_30, program="full_python_1_30.py", agreed=LEGACY),
-    TheirClient(environment=PYTHON_2_3, program="full_python_2_3.py", agreed=MODERN, mode="auto"),
-    TheirClient(environment=PYTHON_2_3, program="full_python_2_3.py", agreed=LEGACY, mode="legacy"),
-    TheirClient(environment=PYTHON_2_3, program="full_fastmcp_4.py", agreed=MODERN, mode="auto"),
-    TheirClient(environment=PYTHON_2_3, program="full_fastmcp_4.py", agreed=LEGACY, mode="legacy"),
-    TheirClient(environment=TYPESCRIPT_1_4, program="full_typescript_1.mjs", agreed=OLD, asks_politely=False),
-    TheirClient(environment=TYPESCRIPT_1_32, program="full_typescript_1.mjs", agreed=LEGACY),
-    TheirClient(environment=TYPESCRIPT_2_4, program="full_typescript_2.mjs", agreed=MODERN, mode="auto"),
-    TheirClient(environment=TYPESCRIPT_2_4, program="full_typescript_2.mjs", agreed=LEGACY, mode="legacy"),
-)
-
 
 @final
 @attrs.frozen
@@ -133,7 +113,7 @@ class Visit:
         return feature.for_revision(self.revision) if difference is None else difference.finding
 
 
-EVERY_WAY: Final = every_way(CLIENTS)
+EVERY_WAY: Final = every_way(FULL_CLIENTS)
 
 
 @pytest.fixture(scope="module", params=EVERY_WAY, ids=[client.id for client in EVERY_WAY])

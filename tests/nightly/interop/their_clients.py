@@ -11,7 +11,17 @@ from typing import Any, Final, final
 
 import attrs
 import trio
-from environments import NodeEnvironment, PythonEnvironment, node
+from environments import (
+    PYTHON_1_0,
+    PYTHON_1_30,
+    PYTHON_2_3,
+    TYPESCRIPT_1_4,
+    TYPESCRIPT_1_32,
+    TYPESCRIPT_2_4,
+    NodeEnvironment,
+    PythonEnvironment,
+    node,
+)
 from http_recorder import open_http_recorder
 from listening import Transport, open_listener
 from recordings import Recording, open_recorder
@@ -67,6 +77,30 @@ class TheirClient:
         if isinstance(self.environment, NodeEnvironment):
             return str(node()), program, *mode
         return str(self.environment.python), program, *mode
+
+
+FULL_CLIENTS: Final = (
+    TheirClient(environment=PYTHON_1_0, program="full_python_1_0.py", agreed=Revision.V2024_11_05),
+    TheirClient(environment=PYTHON_1_30, program="full_python_1_30.py", agreed=Revision.V2025_11_25),
+    TheirClient(environment=PYTHON_2_3, program="full_python_2_3.py", agreed=Revision.V2026_07_28, mode="auto"),
+    TheirClient(environment=PYTHON_2_3, program="full_python_2_3.py", agreed=Revision.V2025_11_25, mode="legacy"),
+    TheirClient(environment=PYTHON_2_3, program="full_fastmcp_4.py", agreed=Revision.V2026_07_28, mode="auto"),
+    TheirClient(environment=PYTHON_2_3, program="full_fastmcp_4.py", agreed=Revision.V2025_11_25, mode="legacy"),
+    TheirClient(
+        environment=TYPESCRIPT_1_4,
+        program="full_typescript_1.mjs",
+        agreed=Revision.V2024_11_05,
+        asks_politely=False,
+    ),
+    TheirClient(environment=TYPESCRIPT_1_32, program="full_typescript_1.mjs", agreed=Revision.V2025_11_25),
+    TheirClient(
+        environment=TYPESCRIPT_2_4, program="full_typescript_2.mjs", agreed=Revision.V2026_07_28, mode="auto"
+    ),
+    TheirClient(
+        environment=TYPESCRIPT_2_4, program="full_typescript_2.mjs", agreed=Revision.V2025_11_25, mode="legacy"
+    ),
+)
+"""One client of each SDK in each of its eras, with all that ``full_server.py`` shows; see `features`."""
 
 
 def every_way(clients: Sequence[TheirClient]) -> Sequence[TheirClient]:

@@ -1,7 +1,9 @@
 // What every client in JavaScript does with `full_server.py`, and what its user answers; findings are lines of JSON.
+// `STEPS` in the environment names the steps to take, if not all of them.
 
 import { existsSync } from "node:fs";
 
+const CHOSEN = process.env.STEPS?.split(" ");
 const PATIENCE = 10_000; // milliseconds for one step, which takes some
 const CHANGES = {
   "notifications/tools/list_changed": "tools",
@@ -89,6 +91,7 @@ export async function run(client, { revision, callTool, setLogLevel, listen }, u
   const isModern = revision >= "2026";
 
   async function step(name, act) {
+    if (CHOSEN && !CHOSEN.includes(name)) return;
     let timer;
     const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error("too late")), PATIENCE); });
     try {
@@ -120,6 +123,13 @@ export async function run(client, { revision, callTool, setLogLevel, listen }, u
     };
     await callTool("steps", {}, { onprogress });
     return seen;
+  }
+
+  async function giveUp() {
+    const abort = new AbortController();
+    const onprogress = () => abort.abort("enough");
+    await callTool("steps", {}, { onprogress, signal: abort.signal }).catch(() => {});
+    return call("primes");
   }
 
   async function log() {
@@ -176,6 +186,7 @@ export async function run(client, { revision, callTool, setLogLevel, listen }, u
   for (const name of ["primes", "contents", "broken"]) await step(name, () => call(name));
   await step("wrong", () => call("weather", { city: "" }));
   await step("steps", followProgress);
+  await step("given_up", giveUp);
   await step("log", log);
   await step("resources", () => list(client.listResources, "resources"));
   await step("templates", () => list(client.listResourceTemplates, "resourceTemplates"));

@@ -1,6 +1,7 @@
 """What every client in Python does with ``full_server.py``, and what its user answers; findings are lines of JSON.
 
-An SDK is known here by an adapter, whose methods take and return what is on the wire, as plain JSON.
+An SDK is known here by an adapter, whose methods take and return what is on the wire, as plain JSON. `STEPS` in the
+environment names the steps to take, if not all of them.
 """
 
 # It runs in other environments, on packages that are not installed in this one.
@@ -9,10 +10,12 @@ An SDK is known here by an adapter, whose methods take and return what is on the
 # pyright: basic, reportMissingImports=false
 
 import json
+import os
 from pathlib import Path
 
 import anyio
 
+CHOSEN = os.environ.get("STEPS", "").split()
 PATIENCE = 10
 """Seconds for one step, which takes some milliseconds."""
 
@@ -126,6 +129,7 @@ class Script:
             await self._step(name, self._call, name, **arguments)
         await self._step("wrong", self._call, "weather", city="")
         await self._step("steps", self._follow_progress)
+        await self._step("given_up", self._give_up)
         await self._step("log", self._log)
         await self._step("resources", self._list, self._adapter.list_resources, "resources")
         await self._step("templates", self._list, self._adapter.list_templates, "resourceTemplates")
@@ -174,6 +178,8 @@ class Script:
         await self._step("ask_in_vain", self._ask_in_vain)
 
     async def _step(self, name, function, *args, **kwargs):
+        if CHOSEN and name not in CHOSEN:
+            return
         try:
             with anyio.fail_after(PATIENCE):
                 value = await function(*args, **kwargs)
@@ -218,6 +224,18 @@ class Script:
             await self._adapter.call_tool("steps", {}, on_progress)
         return seen
 
+    async def _give_up(self):
+        has_begun = anyio.Event()
+
+        async def on_progress(*_):
+            has_begun.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._adapter.call_tool, "steps", {}, on_progress)
+            await has_begun.wait()
+            await self._adapter.give_up(tasks.cancel_scope)
+        return await self._call("primes")
+
     async def _log(self):
         await self._adapter.set_log_level("warning")
         await self._adapter.call_tool("log_all", {})
@@ -241,6 +259,7 @@ class Script:
     async def _listen(self):
         async with self._adapter.listen("notes://today"):
             await self._make_changes()
+        await self._call("primes")  # an SDK may say later than this is left that it listens no more
         await self._call("touch", uri="notes://today")
         await self._call("primes")
         return self._user.updated

@@ -7,6 +7,7 @@
 
 import base64
 
+import anyio
 from hosting import run_fastmcp
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.prompts.base import AssistantMessage, UserMessage
@@ -81,6 +82,20 @@ async def change(ctx: Context) -> None:
     await ctx.session.send_tool_list_changed()
     await ctx.session.send_prompt_list_changed()
     await ctx.session.send_resource_list_changed()
+
+
+@server.tool()
+async def count(to: int, ctx: Context) -> str:
+    for step in range(1, to + 1):
+        await ctx.session.send_log_message("info", f"step {step}", logger="count")
+        await ctx.report_progress(step, to)
+    return f"counted to {to}"
+
+
+@server.tool()
+async def block(ctx: Context) -> None:
+    await ctx.report_progress(1)
+    await anyio.sleep_forever()
 
 
 @server._mcp_server.subscribe_resource()

@@ -8,6 +8,7 @@
 import base64
 from typing import Annotated, Literal
 
+import anyio
 from hosting import run_mcpserver
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
@@ -132,6 +133,20 @@ async def change(ctx: Context) -> None:
     await ctx.notify_tools_changed()
     await ctx.notify_prompts_changed()
     await ctx.notify_resources_changed()
+
+
+@server.tool()
+async def count(to: int, ctx: Context) -> str:
+    for step in range(1, to + 1):
+        await ctx.info(f"step {step}", logger_name="count")
+        await ctx.report_progress(step, to)
+    return f"counted to {to}"
+
+
+@server.tool()
+async def block(ctx: Context) -> None:
+    await ctx.report_progress(1)
+    await anyio.sleep_forever()
 
 
 @server.resource("notes://today", title="Today", mime_type="text/plain")

@@ -23,6 +23,9 @@ const BOOKING = {
   required: ["name", "nights"],
 };
 const text = (said) => ({ content: [{ type: "text", text: said }] });
+const report = ({ _meta, sendNotification }, progress, total) => sendNotification({
+  method: "notifications/progress", params: { progressToken: _meta.progressToken, progress, total },
+});
 const saidByUser = (said) => [{ role: "user", content: { type: "text", text: said } }];
 
 function makeServer() {
@@ -73,6 +76,19 @@ function makeServer() {
     server.sendPromptListChanged();
     server.sendResourceListChanged();
     return text("changed");
+  });
+
+  server.registerTool("count", { inputSchema: { to: z.number() } }, async ({ to }, extra) => {
+    for (let step = 1; step <= to; step++) {
+      await server.server.sendLoggingMessage({ level: "info", logger: "count", data: `step ${step}` });
+      await report(extra, step, to);
+    }
+    return text(`counted to ${to}`);
+  });
+  server.registerTool("block", {}, async (extra) => {
+    await report(extra, 1);
+    await new Promise((resolve) => { extra.signal.addEventListener("abort", resolve); });
+    throw new Error("cancelled");
   });
 
   const plain = { mimeType: "text/plain" };

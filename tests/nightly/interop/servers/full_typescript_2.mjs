@@ -21,6 +21,9 @@ const BOOKING = {
   required: ["name", "nights"],
 };
 const text = (said) => ({ content: [{ type: "text", text: said }] });
+const report = ({ _meta, notify: say }, progress, total) => say({
+  method: "notifications/progress", params: { progressToken: _meta.progressToken, progress, total },
+});
 const saidByUser = (said) => [{ role: "user", content: { type: "text", text: said } }];
 
 // Asks by the result, and goes on with the answer when it comes; the SDK asks clients of the legacy era itself.
@@ -73,6 +76,19 @@ function makeServer() {
     notify?.promptsChanged();
     notify?.resourcesChanged();
     return text("changed");
+  });
+
+  server.registerTool("count", { inputSchema: z.object({ to: z.number() }) }, async ({ to }, { mcpReq }) => {
+    for (let step = 1; step <= to; step++) {
+      await mcpReq.log("info", `step ${step}`, "count");
+      await report(mcpReq, step, to);
+    }
+    return text(`counted to ${to}`);
+  });
+  server.registerTool("block", {}, async ({ mcpReq }) => {
+    await report(mcpReq, 1);
+    await new Promise((resolve) => { mcpReq.signal.addEventListener("abort", resolve); });
+    throw new Error("cancelled");
   });
 
   const plain = { mimeType: "text/plain" };
