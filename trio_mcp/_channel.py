@@ -254,13 +254,6 @@ class Channel(abc.ABC):
     async def wait_room(self, origin: Origin | None) -> None:  # noqa: B027 - right for a single wire
         """Wait until `has_room` is true. Does not checkpoint if it is."""
 
-    async def wait_turn(self, origin: Origin | None) -> None:  # noqa: B027 - right for one client
-        """Wait until a notification for an origin may be sent. Awaited before each of them.
-
-        A transport that serves many clients in one process gives each of them a share of every pass of the event
-        loop. Does not checkpoint if it may be sent at once. Cancelled, it was not sent. The default never waits.
-        """
-
     def reading_ahead(self, on_end: Callable[[], object], max_bytes: int) -> AbstractAsyncContextManager[None]:
         """Read before `receive` is called for the first time, to notice the end of input. Entered once, first.
 

@@ -6,18 +6,10 @@ Tests import private names from here alone, so that moving one changes one file.
 from __future__ import annotations
 
 from trio_mcp._core import _forms
-from trio_mcp._core._account import LONG as LONG
-from trio_mcp._core._account import MOST_OWED as MOST_OWED
-from trio_mcp._core._account import MOST_OWED_BY_SMALL as MOST_OWED_BY_SMALL
-from trio_mcp._core._account import SHARE as SHARE
-from trio_mcp._core._account import SMALL_LONG as SMALL_LONG
-from trio_mcp._core._account import TIMES as TIMES
-from trio_mcp._core._account import TIMES_LONG as TIMES_LONG
 from trio_mcp._core._account import Account as Account
 from trio_mcp._core._account import Loan as Loan
 from trio_mcp._core._account import Overdrawn as Overdrawn
 from trio_mcp._core._account import Pool as Pool
-from trio_mcp._core._account import Turns as Turns
 from trio_mcp._core._account import holder_of as holder_of
 from trio_mcp._core._apps import MAX_DOMAINS as MAX_DOMAINS
 from trio_mcp._core._apps import begins_as_html as begins_as_html

@@ -5,13 +5,7 @@ Tests import private names from here alone, so that moving one changes one file.
 
 from __future__ import annotations
 
-from trio_mcp._endpoint._call import FEW as FEW
-from trio_mcp._endpoint._call import GREAT as GREAT
 from trio_mcp._endpoint._call import RequestLoans as RequestLoans
-from trio_mcp._endpoint._call import Turnstile as Turnstile
-from trio_mcp._endpoint._call import WaitingBody as WaitingBody
-from trio_mcp._endpoint._call import _metered as _metered
-from trio_mcp._endpoint._call import is_great as is_great
 from trio_mcp._endpoint._event_store import count_against as count_against
 from trio_mcp._endpoint._legacy import REPLACED_AT_ONCE as REPLACED_AT_ONCE
 from trio_mcp._endpoint._session import KEPT_FOR as KEPT_FOR
@@ -30,7 +24,6 @@ from trio_mcp._hosts._connections import OpenConnection as OpenConnection
 from trio_mcp._hosts._lean import lean_connections as lean_connections
 from trio_mcp._hosts._listening import accept_waiting as accept_waiting
 from trio_mcp._hosts._requests import READ_BYTES as READ_BYTES
-from trio_mcp._hosts._requests import SECONDS_PER_SESSION as SECONDS_PER_SESSION
 from trio_mcp._hosts._requests import ConnectionIO as ConnectionIO
 from trio_mcp._hosts._requests import RequestBody as RequestBody
 from trio_mcp._hosts._requests import RequestBuffer as RequestBuffer

@@ -24,9 +24,6 @@ FRAMES_AT_ONCE: Final = 128
 PAUSE_SECONDS: Final = 1.0
 """After so many seconds of silence control frames are counted anew."""
 
-SECONDS_PER_FRAME: Final = 3e-5
-"""About how long a frame holds the event loop, however small it is."""
-
 GATHERED_BYTES: Final = 64 * KIB
 """How much is gathered before it is written, of messages that are sent at once."""
 
@@ -39,14 +36,6 @@ class Wire(Protocol):
 
     async def receive(self, most: int = ..., /) -> bytes:
         """Return the next bytes; none at the end, also if the connection was cut."""
-        ...
-
-    async def wait_turn(self) -> None:
-        """Wait until more of what was received may be looked at. Need not checkpoint."""
-        ...
-
-    def charge(self, seconds: float, /) -> None:
-        """Note for how long what was received holds the event loop."""
         ...
 
     async def send(self, data: bytes, /) -> None:
@@ -213,7 +202,6 @@ class GuardedStream(trio.abc.Stream):
         size = self._read_size
         if self._rest:
             await trio.lowlevel.checkpoint()
-            await self._wire.wait_turn()
             data = self._rest
         else:
             data = await self._wire.receive(size)
@@ -228,7 +216,6 @@ class GuardedStream(trio.abc.Stream):
             self._awaited = 0.0
         frames = guard.frames - before
         if frames > FRAMES_AT_ONCE:
-            self._wire.charge(frames * SECONDS_PER_FRAME)
             self._read_size = max(LEAST_READ, self._read_size // 2)
         elif len(data) >= self._read_size:
             self._read_size = min(READ_BYTES, 2 * self._read_size)

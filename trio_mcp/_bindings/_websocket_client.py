@@ -120,12 +120,6 @@ class StreamWire:
             await trio.lowlevel.checkpoint()
             return b""
 
-    async def wait_turn(self) -> None:
-        await trio.lowlevel.checkpoint()
-
-    def charge(self, seconds: float) -> None:
-        """Do nothing: there are no others who would have to wait."""
-
     async def send(self, data: bytes) -> None:
         try:
             await self._stream.send_all(data)

@@ -1,34 +1,30 @@
-"""One HTTP request as a host carries it, what it costs, how many there may be, and when its turn is.
+"""One HTTP request as a host carries it, what it costs, and how many there may be.
 
-`RequestLoans` is the memory that a request takes, `RequestLimits` counts requests by client, `HttpCall` is the
-request itself, which hosts implement, and at a `Turnstile` the requests of busy clients wait. No message is
-looked at here.
+`RequestLoans` is the memory that a request takes, `RequestLimits` counts requests by client, and `HttpCall` is
+the request itself, which hosts implement. No message is looked at here.
 """
 
 from __future__ import annotations
 
 import abc
 import math
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import Context, copy_context
-from functools import partial
-from types import TracebackType, coroutine
-from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar, final
+from types import TracebackType
+from typing import Any, ClassVar, Final, Literal, TypeAlias, final
 
 import attrs
 import trio
 
 from .._codec._json import cost_of_json
-from .._core._account import SMALL_LONG, Loan, Overdrawn, Pool, Tally, Turns, holder_of
+from .._core._account import Loan, Overdrawn, Pool, Tally, holder_of
 from .._core._http1 import BODILESS, HeaderField, Headers
 from .._core._http_rules import EVENT_STREAM, JSON, CheckedAnswer, HttpRefused, HttpServerSettings, busy
 from .._core._rates import RateTable
 from .._limits import KIB, Limits
 from .._logs import Log
 from .._oauth._principal import ClientCertificate
-from .._trio import LightParkingLot, call_in_run
+from .._trio import call_in_run
 
 _log: Final = Log("trio_mcp.http")
 
@@ -100,10 +96,6 @@ class RequestLoans:
         self._drop_body = give_way
         self._body = self._grown(self._body, "bodies", amount, self._let_body_go)
         return amount
-
-    def keep_body(self, give_way: Callable[[], object]) -> None:
-        """Call this instead if the body has to give way, from now on: it was read, and waits to be served."""
-        self._drop_body = give_way
 
     def _let_body_go(self) -> None:
         self._drop_body()
@@ -601,323 +593,3 @@ class connected:  # noqa: N801 - a context without a generator: each request of 
     ) -> bool:
         self._call.on_gone = nothing
         return self._scope.__exit__(kind, error, trace)
-
-
-# Where requests wait for their turn, so that no client takes all of the event loop's time.
-#
-# Who is next is decided by `Turns`; here requests wait and are charged for their time. A client that is alone
-# never waits, nor does one that asks for little.
-
-
-GREAT: Final = 64 * KIB
-"""How large a body is that can hold the loop by itself, in bytes."""
-
-FEW: Final = 4
-"""So many small requests begin without a look at whose they are."""
-
-SECONDS_PER_BYTE: Final = 4e-9
-"""About how long a byte of a great answer holds the loop, from the handler that returns it to the socket."""
-
-SECONDS_PER_REQUEST: Final = 2e-4
-"""About how long a request of a batch holds the loop."""
-
-SHARED_SECONDS: Final = 1.0
-"""For how long after its last request a holder counts as asking, in seconds."""
-
-_T = TypeVar("_T")
-
-
-def is_great(body: bytes) -> bool:
-    """Whether a body may take long by itself: it is large, or anything but one object (a batch)."""
-    return len(body) > GREAT or not body.startswith(b"{")
-
-
-@final
-class WaitingBody:
-    """A body that was read, and waits for its turn.
-
-    It is counted as what still arrives is, and may have to give way, too. Nothing else may refer to the bytes:
-    they are dropped at once, for what they took is lent to others.
-
-    Args:
-        loans: The loans of its request.
-        data: The body.
-
-    Attributes:
-        is_great: See `is_great`.
-    """
-
-    __slots__ = ("_data", "_waiting", "is_great")
-
-    def __init__(self, loans: RequestLoans, data: bytes) -> None:
-        self.is_great: Final = is_great(data)
-        self._data: bytes | None = data
-        self._waiting: trio.CancelScope | None = None
-        loans.keep_body(self._give_way)
-
-    def _give_way(self) -> None:
-        self._data = None
-        if self._waiting is not None:
-            self._waiting.cancel(reason="the body had to make room for others")
-
-    def wait_in(self, scope: trio.CancelScope) -> None:
-        """Cancel a scope if the body has to give way."""
-        self._waiting = scope
-
-    def take(self) -> bytes:
-        """Return the body, and keep it no more.
-
-        Raises:
-            HttpRefused: It had to give way.
-        """
-        data, self._data = self._data, None
-        if data is None:
-            raise gave_way("the body that was received")
-        return data
-
-
-@final
-@attrs.define(eq=False)
-class Turnstile:
-    """A gate through which the requests of all clients go before they are served.
-
-    A pass of the event loop runs every task that is ready, so one client with a thousand requests would make all
-    others wait for the end of that pass. Therefore:
-
-    * If only one holder has asked within `SHARED_SECONDS`, its requests begin at once; counting them is all it
-      costs.
-    * Otherwise `Turns` gives each holder a share of each pass, and of the time that its requests hold the loop:
-      the steps of great requests are measured and charged (`_metered`), those of small ones only if they take
-      long.
-    * One task lets the next ones in, pass by pass; it runs only while requests wait.
-
-    What would break it: a checkpoint between the decision and the beginning of a request, or a charge that is
-    skipped when a request fails.
-
-    Args:
-        nursery: Where that task runs.
-        among: Another turnstile whose holders count as asking here, too; `None` for none.
-        clock: Returns the time in seconds, to measure how long a great request holds the loop.
-
-    Attributes:
-        last_seen: The holder of the last request; `None` if `see` is to be called for the next one.
-        alone: The only holder that asks, as was found out for one of its last requests; `None` if that has to be
-            found out again. Its requests may begin at once, and nothing is charged.
-    """
-
-    _nursery: trio.Nursery
-    _among: Turnstile | None = None
-    _clock: Callable[[], float] = attrs.field(default=time.perf_counter, alias="clock", kw_only=True)
-    last_seen: str | None = attrs.field(default=None, init=False)
-    alone: str | None = attrs.field(default=None, init=False)
-    _variables: Context = attrs.field(factory=copy_context, init=False)
-    _turns: Turns[trio.lowlevel.Task] = attrs.field(factory=Turns[trio.lowlevel.Task], init=False)
-    _seen: tuple[tuple[str, float], ...] = attrs.field(default=(("", -math.inf), ("", -math.inf)), init=False)
-    _begun: int = attrs.field(default=0, init=False)
-    _is_turning: bool = attrs.field(default=False, init=False)
-    _is_open: bool = attrs.field(default=False, init=False)
-    _changed: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
-
-    @property
-    def waiting(self) -> int:
-        """How many requests wait."""
-        return self._turns.waiting
-
-    def open(self) -> None:
-        """Let all requests in from now on: serving is about to end."""
-        self._is_open = True
-        self._let_in()
-
-    def see(self, holder: str) -> None:
-        """Note that a holder asks that is not `last_seen`."""
-        now = trio.current_time()
-        last, before = self._seen
-        if self.alone not in (None, holder):
-            last, self.alone = (self.alone, now), None  # when it has asked last was not noted
-        self._seen = ((holder, now), before if last[0] == holder else last)
-        self.last_seen = holder
-
-    def _is_shared(self, holder: str | None = None) -> bool:
-        """Whether more than one holder is asking, or was a moment ago.
-
-        Args:
-            holder: One that certainly is asking.
-        """
-        if self._is_open:
-            return False
-        since = trio.current_time() - SHARED_SECONDS
-        asking = self.asking_since(since)
-        if self._among is not None:
-            asking |= self._among.asking_since(since)
-        if holder is not None:
-            asking.add(holder)
-        return len(asking) > 1
-
-    def asking_since(self, since: float) -> set[str]:
-        """Return the holders that have asked since a time, or wait."""
-        asking = {who for who, when in self._seen if when > since}
-        asking.update(self._turns.holders)
-        if self.alone is not None:
-            asking.add(self.alone)
-        self.last_seen = self.alone = None  # `see` is called for the next request
-        return asking
-
-    async def serve(
-        self, call: HttpCall, body: WaitingBody, serve: Callable[[bytes], Coroutine[Any, Any, _T]]
-    ) -> _T:
-        """Serve a request when its turn comes, and charge its holder for the time that it holds the loop.
-
-        Args:
-            call: The request.
-            body: Its body.
-            serve: Serves it.
-
-        Raises:
-            HttpRefused: Its client has gone meanwhile, or its body had to give way.
-        """
-        if body.is_great:
-            await self._let_in_while_connected(call, body, great=True)
-            return await self._charged(call.loans.key, partial(serve, body.take()), is_great=True)
-        if call.loans.key == self.alone:
-            return await serve(body.take())
-        self._begun += 1  # how many small ones have begun since that was looked at
-        if self._begun <= FEW:
-            return await serve(body.take())
-        await self._let_in_while_connected(call, body)
-        return await self._charged(call.loans.key, partial(serve, body.take()), is_great=False)
-
-    async def enter(self, holder: str) -> None:
-        """Wait until something small of a holder may begin. Does not checkpoint if it may at once.
-
-        Cancelled, it has not begun.
-        """
-        if holder != self.alone and not self.enter_nowait(holder):
-            await self._wait_turn(holder)
-
-    def enter_nowait(self, holder: str) -> bool:
-        """Begin something small of a holder, if it may begin at once. Returns whether it has begun."""
-        if holder == self.alone:
-            return True
-        if holder != self.last_seen:
-            self.see(holder)
-        self._begun += 1
-        return self._begun <= FEW or self._may_begin(holder)
-
-    def charge(self, holder: str, seconds: float, *, is_great: bool, least: float = SMALL_LONG) -> None:
-        """Charge a holder for time that the loop is held, if others are asking, too.
-
-        What is not measured is estimated: `SECONDS_PER_BYTE`, `SECONDS_PER_REQUEST`.
-        """
-        if holder != self.alone and self._is_shared(holder):
-            self._turns.charge(holder, seconds, trio.current_time(), is_great=is_great, least=least)
-
-    async def _let_in_while_connected(self, call: HttpCall, body: WaitingBody, *, great: bool = False) -> None:
-        if self._may_begin(call.loans.key, great=great):
-            return
-        with connected(call) as scope:
-            body.wait_in(scope)
-            await self._wait_turn(call.loans.key, great=great)
-            return
-        body.take()
-        raise HttpRefused(400, "the client went away before its request was served")
-
-    def _may_begin(self, holder: str, *, great: bool = False) -> bool:
-        if not (self._turns or self._is_shared(holder)) or self._is_open:
-            self._begun = 0
-            if self._among is None:  # where the others ask is not known here
-                self.alone = self.last_seen = holder
-            return True
-        if self._turns.begin(holder, trio.current_time(), is_great=great):
-            self._go_round()
-            return True
-        return False
-
-    async def _wait_turn(self, holder: str, *, great: bool = False) -> None:
-        task = trio.lowlevel.current_task()
-        self._turns.wait(holder, task, is_great=great)
-        self._go_round()
-
-        def leave(_: object) -> trio.lowlevel.Abort:
-            self._turns.leave(holder, task)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(leave)
-
-    async def _charged(self, holder: str, serve: Callable[[], Coroutine[Any, Any, _T]], *, is_great: bool) -> _T:
-        least = 0.0 if is_great else SMALL_LONG
-
-        def charge(seconds: float) -> None:
-            if seconds >= least:
-                self.charge(holder, seconds, is_great=is_great)
-
-        return await _metered(serve(), self._clock, charge)
-
-    # The task that lets requests in.
-
-    def _go_round(self) -> None:
-        if not self._is_turning:
-            self._is_turning = True
-            self._variables.run(lambda: self._nursery.start_soon(self._turn, name="letting requests begin"))
-        elif self._changed:
-            self._changed.unpark()
-
-    async def _turn(self) -> None:
-        """Let the next ones in, pass by pass, while any wait."""
-        try:
-            while True:
-                self._let_in()
-                if not self._turns:
-                    self._begun = 0
-                    break
-                now = trio.current_time()
-                until = min(self._turns.next_at(now), now + SHARED_SECONDS / 4)
-                if until <= now:
-                    await trio.lowlevel.checkpoint()
-                else:
-                    with trio.move_on_at(until):
-                        await self._changed.park()
-        except trio.Cancelled:
-            self.open()
-            raise
-        finally:
-            self._is_turning = False
-
-    def _let_in(self) -> None:
-        for task in self._turns.next(trio.current_time(), is_shared=self._is_shared()):
-            trio.lowlevel.reschedule(task)
-
-
-@final
-@attrs.frozen
-class Turnstiles:
-    """The turnstiles of one endpoint.
-
-    Attributes:
-        requests: Where requests wait until they are served.
-        notifications: Where handlers wait before each notification that they send.
-    """
-
-    requests: Turnstile
-    notifications: Turnstile
-
-
-@coroutine
-def _metered(
-    steps: Coroutine[Any, Any, _T], clock: Callable[[], float], charge: Callable[[float], object]
-) -> Generator[Any, Any, _T]:
-    """Run a coroutine, and charge each of its steps for how long it has held the event loop."""
-    value: Any = None
-    resume: Callable[[Any], Any] = steps.send
-    while True:
-        since = clock()
-        try:
-            trap = resume(value)
-        except StopIteration as done:
-            result: _T = done.value
-            return result
-        finally:
-            charge(clock() - since)
-        try:
-            value, resume = (yield trap), steps.send
-        except BaseException as error:  # noqa: ASYNC103 - it is raised in there
-            value, resume = error, steps.throw

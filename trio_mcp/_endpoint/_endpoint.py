@@ -46,16 +46,11 @@ from .._server._server import Hosted, Servable, hosted
 from .._trio import Contained, LightParkingLot, open_hidden_nursery, propagating, sole_error
 from ._authorization import Guard, identifier, open_guard
 from ._call import (
-    SECONDS_PER_REQUEST,
     Authenticate,
     HttpCall,
     RequestLimits,
     RequestLoans,
     RequestSlot,
-    Turnstile,
-    Turnstiles,
-    WaitingBody,
-    is_great,
     nothing,
 )
 from ._event_store import EventStore, MemoryEventStore
@@ -95,7 +90,6 @@ class Endpoint:
     _modern: ModernRequests
     _legacy: LegacySessions
     _request_limits: RequestLimits
-    _turnstiles: Turnstiles
     _account: Account
     _authenticate: Callable[[HttpCall], Awaitable[object]] | None
     _websockets: WebSocketSessions
@@ -106,7 +100,6 @@ class Endpoint:
     _group: Group | None = attrs.field(alias="group", kw_only=True, default=None)
     _serve_modern: ServesModern = attrs.field(init=False)
     serves_websockets: bool = attrs.field(init=False)
-    _turnstile: Turnstile = attrs.field(init=False)
     _hosts: HostRules = attrs.field(init=False)
     _proxies: ProxyRules = attrs.field(init=False)
     _pages: PageRules = attrs.field(init=False)
@@ -124,7 +117,6 @@ class Endpoint:
         settings, legacy = self.settings, self._legacy
         self._answer_forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
         self._max_decoded_bytes = self._server.limits.max_decoded_bytes
-        self._turnstile = self._turnstiles.requests
         self.serves_websockets = settings.websocket or self._only_websockets
         self._hosts = settings.host_rules()
         self._pages = PageRules(settings)
@@ -270,8 +262,6 @@ class Endpoint:
                     if call.method == "GET" or call.headers.get(METHOD) == _LISTEN:
                         answer = partial(self._while_accepted, answer)
                 call.loans = RequestLoans(self._account.bytes, key)
-                if key != self._turnstile.last_seen:
-                    self._turnstile.see(key)
                 await answer(call, slot)
             finally:
                 slot.leave()
@@ -390,13 +380,6 @@ class Endpoint:
         check_content_type(call.headers)
         check_accept(call.headers, *self._answer_forms)
         body = await call.read_body()
-        if call.loans.key == self._turnstile.alone and not is_great(body):
-            await self._take(call, slot, body)  # as the turnstile would do
-        else:
-            waiting, body = WaitingBody(call.loans, body), b""  # nobody else keeps it: it may have to give way
-            await self._turnstile.serve(call, waiting, partial(self._take, call, slot))
-
-    async def _take(self, call: HttpCall, slot: RequestSlot, body: bytes) -> None:
         value = self._decode(call, body)
         try:
             message = parse_message(value)
@@ -489,16 +472,11 @@ class Endpoint:
         posted = PostBody(body, values, messages)
         if posted.requests:
             slot.serve()
-            seconds = len(posted.requests) * SECONDS_PER_REQUEST
-            self._turnstile.charge(call.loans.key, seconds, is_great=True)
         await self._legacy.post(call, slot, posted)
 
     async def _post_as_2024(self, call: HttpCall, slot: RequestSlot) -> None:
         check_content_type(call.headers)
-        waiting = WaitingBody(call.loans, await call.read_body())
-        await self._turnstile.serve(call, waiting, partial(self._take_as_2024, call, slot))
-
-    async def _take_as_2024(self, call: HttpCall, slot: RequestSlot, body: bytes) -> None:
+        body = await call.read_body()
         value = self._decode(call, body)
         values: list[Any] = value if is_array(value) and len(value) <= MAX_BATCH else [value]
         try:
@@ -521,8 +499,6 @@ class Endpoint:
         """
         limits = self._server.limits
         self._is_draining = True
-        self._turnstile.open()
-        self._turnstiles.notifications.open()
         with trio.move_on_after(limits.drain_timeout + limits.goodbye_timeout):
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(self._modern.drain)
@@ -584,12 +560,10 @@ async def open_endpoint(
         if group is not None:
             group.join(service, served)
         request_limits = RequestLimits(settings, served.limits)
-        requests = Turnstile(nursery)
-        turnstiles = Turnstiles(requests, Turnstile(nursery, requests))
-        modern = ModernRequests(served, service, nursery, settings, request_limits, turnstiles.notifications)
+        modern = ModernRequests(served, service, nursery, settings, request_limits)
         if settings.keep_alive_interval < math.inf:
             nursery.start_soon(modern.show_life)
-        legacy = LegacySessions(served, service, nursery, settings, store, turnstiles)
+        legacy = LegacySessions(served, service, nursery, settings, store)
         try:
             yield Endpoint(
                 served,
@@ -597,7 +571,6 @@ async def open_endpoint(
                 modern,
                 legacy,
                 request_limits,
-                turnstiles,
                 service.account,
                 identify if guard is None else guard.authenticate,
                 WebSocketSessions(served, service, settings),

@@ -23,7 +23,7 @@ from .._server._lifetimes import Shutdown
 from .._server._parking import Service
 from .._server._server import Hosted
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._call import HttpCall, RequestSlot, Turnstiles
+from ._call import HttpCall, RequestSlot
 from ._event_store import EventStore, count_against
 from ._session import LegacySession, session_ended
 from ._session_channel import PostBody, SessionLoans, session_places, too_many
@@ -51,7 +51,6 @@ class LegacySessions:
         nursery: Where sessions run.
         settings: How many there may be, and how they are served.
         store: Keeps events for clients that lost a connection.
-        turnstiles: Where work for clients waits for its turn.
 
     Attributes:
         is_served: Whether the server serves any revision of this era.
@@ -62,7 +61,6 @@ class LegacySessions:
     _nursery: trio.Nursery
     _settings: HttpServerSettings
     _store: EventStore
-    _turnstiles: Turnstiles
     _shutdown: Shutdown = attrs.field(factory=Shutdown, init=False)
     _sessions: dict[str, LegacySession] = attrs.field(factory=dict[str, LegacySession], init=False)
     _revisions: dict[str, Revision] = attrs.field(init=False)
@@ -174,7 +172,6 @@ class LegacySessions:
             self._settings,
             call.principal,
             store,
-            turnstiles=self._turnstiles,
             holder=call.key,
             assumed=assumed,
             event_type=event_type,

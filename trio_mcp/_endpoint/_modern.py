@@ -75,7 +75,7 @@ from .._server._access import RequestActivity, access_log, activity_of
 from .._server._parking import Service
 from .._server._server import Hosted
 from .._trio import LightParkingLot, run_now
-from ._call import HttpCall, RequestLimits, Turnstile
+from ._call import HttpCall, RequestLimits
 from ._session_channel import RETRY_AFTER, HttpOrigin
 from ._streams import KEEP_ALIVE, StreamWriter
 
@@ -99,7 +99,6 @@ class PostAnswer:
         nursery: Where that task runs.
         limits: How much may be queued, and how large a message may be.
         middleware: Wraps notifications.
-        turnstile: Where senders of notifications wait for their turn.
         heard: When the client of each answer has heard of it last, in this order; see `ModernRequests.show_life`.
         may_stream: Whether the answer may be a stream; if not, notifications are dropped.
         show: Shows messages in the log `trio_mcp.wire`, if that is on.
@@ -111,7 +110,6 @@ class PostAnswer:
     _nursery: trio.Nursery
     _limits: Limits
     _middleware: Sequence[Middleware]
-    _turnstile: Turnstile
     _heard: OrderedDict[PostAnswer, float] = attrs.field(alias="heard", kw_only=True)
     _may_stream: bool = attrs.field(alias="may_stream", kw_only=True)
     _show: Show | None = attrs.field(alias="show", kw_only=True)
@@ -263,7 +261,6 @@ class PostAnswer:
 
     async def _send(self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
-        await self._turnstile.enter(self._call.loans.key)
         data = checked(encode_notification(method, params), method, self._limits)
         queue = self._begin()
         if queue is not None:
@@ -320,7 +317,6 @@ class ModernRequests:
         nursery: Where streams are written.
         settings: How answers are sent.
         request_limits: Counts what is served.
-        turnstile: Where handlers wait before each notification that they send.
     """
 
     _server: Hosted
@@ -328,7 +324,6 @@ class ModernRequests:
     _nursery: trio.Nursery
     _settings: HttpServerSettings
     _request_limits: RequestLimits
-    _turnstile: Turnstile
     _dispatcher: Dispatcher = attrs.field(init=False)
     _exchanges: dict[Exchange, None] = attrs.field(factory=dict[Exchange, None], init=False)
     _long_lived_bytes: Counter[str] = attrs.field(factory=Counter[str], init=False)
@@ -485,7 +480,6 @@ class ModernRequests:
             self._nursery,
             limits,
             self._middleware,
-            self._turnstile,
             heard=self._heard,
             may_stream=may_stream,
             show=self._show,

@@ -34,7 +34,7 @@ from .._server._lifetimes import Background, Shutdown
 from .._server._parking import Service
 from .._server._server import Hosted
 from .._trio import open_hidden_nursery
-from ._call import HttpCall, RequestSlot, Turnstiles, connected, nothing
+from ._call import HttpCall, RequestSlot, connected, nothing
 from ._event_store import EventStore
 from ._session_channel import HttpOrigin, PostBody, PostOrigin, SessionChannel, SessionLoans, too_many
 from ._streams import EventStream, EventWriter
@@ -164,7 +164,6 @@ class LegacySession:
         settings: How it is served.
         principal: Who began it; no other principal may use it.
         store: Keeps events for clients that lost a connection; `None` if streams cannot be resumed.
-        turnstiles: Where work for its client waits for its turn.
         holder: In whose name that is, and its loans are.
         assumed: What holds without a handshake, for a session that lasts for one POST.
         event_type: The type of its events, where it is not the default: in HTTP+SSE.
@@ -179,7 +178,6 @@ class LegacySession:
     _settings: HttpServerSettings
     principal: str | None
     _store: EventStore | None
-    _turnstiles: Turnstiles = attrs.field(alias="turnstiles", kw_only=True)
     _holder: str = attrs.field(alias="holder", kw_only=True)
     _assumed: Agreement | None = attrs.field(alias="assumed", default=None, kw_only=True)
     _event_type: str | None = attrs.field(alias="event_type", default=None, kw_only=True)
@@ -211,7 +209,6 @@ class LegacySession:
             on_question=self._asked_on_standalone,
             on_lost=lambda ids: self._cannot_ask(ids, "its connection is gone"),
             withdraw=self._withdraw_question,
-            turnstiles=self._turnstiles,
             holder=self._holder,
         )
 

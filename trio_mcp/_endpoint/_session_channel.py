@@ -24,7 +24,7 @@ from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._errors import TRANSPORT_FAILED, RequestError
 from .._logs import Log
 from .._trio import LightParkingLot
-from ._call import GREAT, SECONDS_PER_BYTE, HttpCall, MessageLoan, Turnstiles, nothing
+from ._call import HttpCall, MessageLoan, nothing
 from ._streams import EventStream
 
 _log: Final = Log("trio_mcp.http")
@@ -188,7 +188,6 @@ class SessionChannel(Channel):
         on_question: Called with the number and the ids of requests that are queued on that stream.
         on_lost: Called with the ids of requests that no client will ever read.
         withdraw: Withdraws a request, if no client was sent it yet, and returns whether that was so.
-        turnstiles: Charge its client for large answers; its handlers wait there to send notifications.
         holder: In whose name.
     """
 
@@ -198,7 +197,6 @@ class SessionChannel(Channel):
     _on_question: Callable[[int, tuple[RequestId, ...]], object] = attrs.field(alias="on_question", kw_only=True)
     _on_lost: Callable[[tuple[RequestId, ...]], object] = attrs.field(alias="on_lost", kw_only=True)
     _withdraw: Callable[[RequestId], bool] = attrs.field(alias="withdraw", kw_only=True)
-    _turnstiles: Turnstiles = attrs.field(alias="turnstiles", kw_only=True)
     _holder: str = attrs.field(alias="holder", kw_only=True)
     _arrivals: OrderedDict[_Arrival, None] = attrs.field(factory=OrderedDict[_Arrival, None], init=False)
     _after: Callable[[], object] | None = attrs.field(default=None, init=False)
@@ -306,9 +304,6 @@ class SessionChannel(Channel):
             if isinstance(origin, PostOrigin) and message.answers:
                 origin.answers.put(message.data, is_answer=True)
                 origin.on_answered()
-                if (size := len(message.data)) > GREAT:
-                    seconds = size * SECONDS_PER_BYTE
-                    self._turnstiles.requests.charge(self._holder, seconds, is_great=False)
                 continue
             if message.answers and isinstance(origin, HttpOrigin):
                 origin.on_answered()
@@ -332,11 +327,6 @@ class SessionChannel(Channel):
     async def wait_room(self, origin: Origin | None) -> None:
         """Wait until more may be queued on a stream; senders on other streams do not wait."""
         await self._stream_for(origin).wait_room()
-
-    async def wait_turn(self, origin: Origin | None) -> None:
-        """Wait until the session's client may be sent one more notification, on any stream."""
-        del origin
-        await self._turnstiles.notifications.enter(self._holder)
 
     def _stream_for(self, origin: Origin | None) -> EventStream:
         # A cancellation may be sent after its request was answered: then it goes to the standalone stream.

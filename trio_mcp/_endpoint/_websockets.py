@@ -76,9 +76,6 @@ class WebSocketCall(HttpCall):
             McpError: The client has left.
         """
 
-    def charge_answer(self, size: int) -> None:
-        """Note that an answer of so many bytes holds the event loop."""
-
     def work(self) -> None:
         """Note that a request of the client is open."""
 
@@ -219,7 +216,6 @@ class _SessionOrigin:
             what = f"an answer of {size} bytes"
             raise RequestError(SERVER_BUSY, f"there is no room for {what}: {problem}") from None
         self._kept = kept
-        session.call.charge_answer(size)
 
     def __del__(self) -> None:
         call_in_run(self._session.token, self._session.note_done, self._answers)

@@ -25,7 +25,6 @@ from .._audit import audit
 from .._core._account import holder_of
 from .._core._http1 import ReadFields
 from .._core._http_rules import HttpRefused, HttpServerSettings, ProxyRules
-from .._endpoint._call import Turnstile
 from .._endpoint._endpoint import Endpoint
 from .._logs import Log
 from .._trio import InlineTask, LightParkingLot, open_hidden_nursery
@@ -446,7 +445,6 @@ class Connections(Generic[_IO]):
         open_connection: Makes one.
         limits: How many there may be.
         proxies: Which addresses are those of proxies, so that they do not tell clients apart.
-        turnstiles: Where reading and writing wait for their turn.
         task_name: The name of the task of each.
 
     Attributes:
@@ -457,7 +455,6 @@ class Connections(Generic[_IO]):
     _open_connection: OpenConnection[_IO]
     limits: ConnectionLimits[_IO]
     _proxies: ProxyRules
-    _turnstiles: tuple[Turnstile, Turnstile]
     task_name: str = _NAME
     _connections: set[ServedConnection] = attrs.field(factory=set[ServedConnection], init=False)
     _is_draining: bool = attrs.field(default=False, init=False)
@@ -465,7 +462,6 @@ class Connections(Generic[_IO]):
     def enter(self, io: _IO) -> bool:
         """Admit a connection; `serve` then waits for its place. Returns false if it must be closed."""
         holder = None if io.client is None or self._proxies.trusts(io.client) else holder_of(io.client)
-        io.share(*self._turnstiles, f"connection {id(io)}" if holder is None else holder)
         return self.limits.enter(io, holder)
 
     async def serve(self, io: _IO) -> None:
@@ -473,7 +469,6 @@ class Connections(Generic[_IO]):
         connection: ServedConnection | None = None
         try:
             if await self.limits.wait_place(io):
-                await io.wait_to_read()
                 connection = self._open_connection(io, self.limits)
                 connection.is_draining = self._is_draining
                 self._connections.add(connection)
@@ -492,8 +487,6 @@ class Connections(Generic[_IO]):
 
     async def wait_empty(self) -> None:
         """Wait until all have left, which end by themselves."""
-        for turnstile in self._turnstiles:
-            turnstile.open()
         await self.limits.wait_empty()
 
     def end_with_answers(self) -> None:

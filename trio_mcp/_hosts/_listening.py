@@ -21,7 +21,6 @@ import trio
 
 from .._audit import audit
 from .._core._http_rules import ProxyRules
-from .._endpoint._call import Turnstile
 from .._http._target import bracketed
 from .._limits import check_whole
 from .._logs import Log
@@ -357,7 +356,7 @@ class Hosting(Generic[_IO]):
     task_name: str
 
 
-def _connections(hosting: Hosting[_IO], nursery: trio.Nursery) -> Connections[_IO]:
+def _connections(hosting: Hosting[_IO]) -> Connections[_IO]:
     """Return that there are none yet, with as many places as this process can have."""
     bounds = hosting.bounds
     most, waiting = most_connections(bounds.max_connections)
@@ -369,8 +368,7 @@ def _connections(hosting: Hosting[_IO], nursery: trio.Nursery) -> Connections[_I
             bounds.max_connections,
         )
     limits = ConnectionLimits[_IO](most, bounds.max_connections_per_address, lambda io: io.cut(), waiting)
-    turnstiles = Turnstile(nursery), Turnstile(nursery)
-    return Connections(hosting.open_connection, limits, bounds.proxies, turnstiles, hosting.task_name)
+    return Connections(hosting.open_connection, limits, bounds.proxies, hosting.task_name)
 
 
 async def serve_until_drain(
@@ -393,7 +391,7 @@ async def serve_until_drain(
         async with running as hosting, listening as listeners:
             urls = tuple(map(hosting.url_of, listeners.each))
             async with open_hidden_nursery() as nursery:
-                connections = _connections(hosting, nursery)
+                connections = _connections(hosting)
                 bounds, limits = hosting.bounds, connections.limits
                 nursery.start_soon(limits.attend, bounds.idle_timeout, bounds.head_timeout)
                 try:

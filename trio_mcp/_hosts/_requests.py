@@ -25,10 +25,9 @@ import attrs
 import trio
 
 from .._codec._jsonrpc import encode_error
-from .._core._account import SMALL_LONG
 from .._core._http1 import ChunkedReader, HeaderField, Headers, ReadFields, check_lines, closes, framing_of
 from .._core._http_rules import HttpRefused, HttpServerSettings, audit_http
-from .._endpoint._call import SECONDS_PER_BYTE, SMALL, RequestLoans, Turnstile, gave_way
+from .._endpoint._call import SMALL, RequestLoans, gave_way
 from .._errors import LocalProtocolError
 from .._logs import Log
 from .._oauth._principal import ClientCertificate
@@ -54,9 +53,6 @@ while it is served. A client that has sent more can go unnoticed meanwhile."""
 
 STEP: Final = 64 * 1024
 """So many bytes have `send_timeout` to be taken: a slow reader need not take a whole answer in that time."""
-
-SECONDS_PER_SESSION: Final = 2e-3
-"""About how long a WebSocket holds the event loop until its session has begun, and when it ends."""
 
 LINGER_SECONDS: Final = 2.0
 """How long a client may go on sending after the last answer, in seconds. Closing the connection with bytes unread
@@ -88,59 +84,6 @@ class HostedSocket(abc.ABC):
     """
 
     client: str | None
-    _reading: Turnstile | None = attrs.field(default=None, init=False)
-    _writing: Turnstile | None = attrs.field(default=None, init=False)
-    _holder: str = attrs.field(default="", init=False)
-    _held: float = attrs.field(default=0.0, init=False)  # seconds that were not charged yet
-
-    @final
-    def share(self, reading: Turnstile, writing: Turnstile, holder: str) -> None:
-        """Read and write only in turn from now on.
-
-        Args:
-            reading: Where it waits for its turn when bytes have arrived.
-            writing: Where it waits for its turn when bytes are to be sent.
-            holder: Whose it is. All connections of one holder have one share of the event loop.
-        """
-        self._reading = reading
-        self._writing = writing
-        self._holder = holder
-
-    @final
-    async def wait_to_read(self) -> None:
-        """Wait for its turn to begin, or to read. Does not checkpoint if it may at once."""
-        if self._reading is not None:
-            await self._reading.enter(self._holder)
-
-    @final
-    def charge_reading(self, seconds: float) -> None:
-        """Note for how long what was read holds the event loop: its holder waits the longer for its next turn."""
-        if self._reading is not None:
-            self._reading.charge(self._holder, seconds, is_great=False)
-
-    @final
-    def charge_answer(self, size: int) -> None:
-        """Note that an answer of so many bytes holds the event loop, until it has gone to the socket."""
-        self._held += size * SECONDS_PER_BYTE
-        if self._held >= SMALL_LONG:  # less is not charged
-            held, self._held = self._held, 0.0
-            self.charge_reading(held)
-
-    @final
-    def charge_session(self) -> None:
-        """Note that a session begins with what was read: that holds the event loop longer than a request."""
-        if self._reading is not None:
-            self._reading.charge(self._holder, SECONDS_PER_SESSION, is_great=False, least=0.0)
-
-    @final
-    async def wait_to_write(self, size: int) -> None:
-        """Wait for its turn to send so many bytes. Does not checkpoint if it may at once.
-
-        Large pieces do not wait here, where they would stay in memory even if the connection is cut: they wait
-        for the client soon enough.
-        """
-        if self._writing is not None and size <= STEP:
-            await self._writing.enter(self._holder)
 
     @abc.abstractmethod
     async def start(self) -> None:
@@ -246,8 +189,6 @@ class SocketIO(ConnectionIO):
             # Trio cannot wait for a socket that was closed meanwhile: it has no descriptor any more.
             while self._socket.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._socket)
-                if self._reading is not None and self._reading.alone != self._holder:
-                    await self.wait_to_read()
                 try:
                     return self._socket.recv(most)
                 except BlockingIOError:
@@ -261,8 +202,6 @@ class SocketIO(ConnectionIO):
         size = sum(map(len, parts))
         if size <= SMALL and len(parts) > 1:  # joining what is greater would make a second copy
             parts = (b"".join(parts),)
-        if self._writing is not None and self._writing.alone != self._holder:
-            await self.wait_to_write(size)
         if self._rest is not None:
             try:
                 await self._send_rest(self._rest)
@@ -274,14 +213,10 @@ class SocketIO(ConnectionIO):
                 await self._send_rest(part)
 
     def send_nowait(self, data: bytes) -> bool:
-        turns = self._writing
-        if turns is None or turns.alone == self._holder or turns.enter_nowait(self._holder):
-            sent = send_some(self._socket, data)
-            if sent == len(data):
-                return True
-            self._rest = memoryview(data)[sent:]
-        else:
-            self._rest = memoryview(data)
+        sent = send_some(self._socket, data)
+        if sent == len(data):
+            return True
+        self._rest = memoryview(data)[sent:]
         return False
 
     async def _send_rest(self, rest: memoryview) -> None:
@@ -331,7 +266,6 @@ class TlsIO(ConnectionIO):
     scheme = "https"
     _stream: trio.SSLStream[trio.SocketStream]
     _handshake_timeout: float
-    _unturned: bytes | None = attrs.field(default=None, init=False)  # was read, and waits for its turn
     _certificate: ClientCertificate | None = attrs.field(default=None, init=False)
 
     @property
@@ -356,17 +290,12 @@ class TlsIO(ConnectionIO):
 
     async def receive(self, most: int = READ_BYTES) -> bytes:
         try:
-            if self._unturned is None:
-                self._unturned = bytes(await self._stream.receive_some(most))
-            await self.wait_to_read()
-            data, self._unturned = self._unturned, None
-            return data
+            return bytes(await self._stream.receive_some(most))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
 
     async def send(self, *parts: bytes) -> None:
         data = parts[0] if len(parts) == 1 else b"".join(parts)  # each part would be a record of its own
-        await self.wait_to_write(len(data))
         with memoryview(data) as view:
             for at in range(0, len(data), STEP):
                 with trio.move_on_after(self._send_timeout) as scope:

@@ -41,7 +41,7 @@ from .._logs import Log
 from .._server._lifetimes import Lifetime, Shutdown, open_background
 from .._server._parking import Service
 from .._server._server import Hosted, Servable, hosted
-from .._trio import READ_BYTES, call_in_run, reader_of
+from .._trio import call_in_run, reader_of
 from ._connections import ConnectionLimits, Connections
 from ._listening import ConnectionBounds, Hosting, check_mode, open_listeners, serve_until_drain
 from ._requests import HostedSocket, ServedConnection
@@ -57,12 +57,6 @@ ALLOWANCE: Final = 128 * KIB
 SMALL: Final = 400
 SMALL_WEIGHT: Final = 1 * KIB
 """Lines of up to `SMALL` bytes are not weighed, and count as `SMALL_WEIGHT` more."""
-
-SECONDS_PER_LINE: Final = 2e-5
-"""About how long a line holds the event loop, however small it is."""
-
-SECONDS_PER_DECODED_BYTE: Final = 1e-8
-"""The same, of a larger one, for each byte that it takes decoded."""
 
 _CREDENTIALS: Final = struct.Struct("3i")
 
@@ -273,42 +267,29 @@ class ServedChannel(StreamChannel):
         self._read_now = reader_of(
             socket.stream, reads_at_once=READS_AT_ONCE, reads_on=self._reads_on, ahead=self._behind
         )
-        self._read = self._read_in_turn
-        self._unturned: bytes | None = None  # what was read, and waits for its turn
-        self._unseen = 0  # bytes that are counted of what was read, and not looked at
+        self._read = self._read_counted
+        self._counted = 0  # bytes that are counted of what was read behind that
         self._held = 0  # of the line whose end has not come
         self._origins = 0
         self._kept = 0
         self._lent = ALLOWANCE
         self._loan: Loan | None = None
         self._has_begun = False
-        self._has_given_way = False
         self._is_closed = False
         self.token: Final = trio.lowlevel.current_trio_token()
 
-    async def _read_in_turn(self) -> bytes:
-        """Read, and return it when it is the turn of this client. Cancelled, nothing is lost."""
-        if self._unturned is None:
-            self._unturned = await (self._read_rest() if self._held and self._origins else self._read_now())
-            self._count_unseen()
-        await self._socket.wait_to_read()
-        if self._has_given_way:  # meanwhile, and what begins this line is gone
-            raise ConnectionLost(f"{self.description} has given way to others")
-        data, self._unturned = self._unturned, None
-        self._count_unseen()
-        return data
-
-    def _count_unseen(self) -> None:
-        """Count what was read and waits for its turn: that may be a megabyte of each of many clients.
+    async def _read_counted(self) -> bytes:
+        """Read, and count what was read behind that: it may be a megabyte of each of many clients.
 
         Raises:
             ConnectionLost: There is no room for it.
         """
-        size, ahead = len(self._unturned or b""), sum(map(len, self._behind))
-        unseen = size + ahead if ahead or size > READ_BYTES else 0
-        if unseen != self._unseen:
-            more, self._unseen = unseen - self._unseen, unseen
+        data = await (self._read_rest() if self._held and self._origins else self._read_now())
+        ahead = sum(map(len, self._behind))
+        if ahead != self._counted:
+            more, self._counted = ahead - self._counted, ahead
             self._count(more)
+        return data
 
     def _reads_on(self, data: bytes) -> bool:
         """Whether a megabyte may be read behind these bytes."""
@@ -345,23 +326,15 @@ class ServedChannel(StreamChannel):
         sizes = [len(line) if isinstance(line, bytes) else 2 * FRAGMENT_BYTES for line in lines]
         if max(sizes) <= SMALL and len(sizes) <= STEP // SMALL:
             return self._messages(lines, sum(sizes) + SMALL_WEIGHT * len(sizes))
-        return self._weighed(lines, sizes)
-
-    def _weighed(self, lines: Sequence[bytes | OversizedLine], sizes: Sequence[int]) -> list[Received]:
-        """Return the messages in many lines, or large ones; the client waits the longer for its next turn."""
-        seconds = len(lines) * SECONDS_PER_LINE
         messages: list[Received] = []
         group: list[bytes | OversizedLine] = []
         amount = 0
         for line, size in zip(lines, sizes, strict=True):
             group.append(line)
-            cost = cost_of_json(line) if isinstance(line, bytes) else 0
-            seconds += cost * SECONDS_PER_DECODED_BYTE
-            amount += size + cost
+            amount += size + (cost_of_json(line) if isinstance(line, bytes) else 0)
             if amount >= STEP:
                 messages += self._messages(group, amount)
                 group, amount = [], 0
-        self._socket.charge_reading(seconds)
         return messages + self._messages(group, amount) if group else messages
 
     def _begin(self, line: bytes | OversizedLine) -> None:
@@ -405,8 +378,6 @@ class ServedChannel(StreamChannel):
     def _drop_unread(self) -> None:
         self._lines.drop()
         self._behind.clear()
-        if self._unturned is not None:
-            self._unturned = b""
 
     def _messages(self, lines: Sequence[bytes | OversizedLine], amount: int) -> list[Received]:
         """Return the messages in some lines, with their origin."""
@@ -435,7 +406,6 @@ class ServedChannel(StreamChannel):
 
     def keep_answer(self, size: int) -> RequestError | None:
         """Count an answer; see `keep`."""
-        self._socket.charge_answer(size)
         return self.keep(size)
 
     def _borrow(self, amount: int) -> None:
@@ -449,8 +419,6 @@ class ServedChannel(StreamChannel):
         _log.info("%s gives way to others: it keeps %d bytes", self.description, self._kept)
         _audit(self._socket, f"it gives way to others: it keeps {self._kept} bytes", "max_kept_bytes")
         self._socket.cut()
-        # Its task may be one of many that wait for their turns: what is not counted must not stay until then.
-        self._has_given_way = True
         self._drop_unread()
 
     def let_go(self, amount: int) -> None:
@@ -476,11 +444,6 @@ class ServedChannel(StreamChannel):
         self._lent = ALLOWANCE
         if loan is not None:
             loan.give_back()
-
-    async def wait_turn(self, origin: Origin | None) -> None:
-        """Wait until this client may be sent one more notification."""
-        del origin
-        await self._socket.wait_to_write(0)
 
     async def _send_all(self, data: bytes | memoryview) -> None:
         with memoryview(data) as view:

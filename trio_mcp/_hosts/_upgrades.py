@@ -48,8 +48,6 @@ class UpgradedWire:
         self._ahead = bytearray(ahead)
         self._watching = trio.CancelScope()
         self._has_watched = trio.Event()
-        self.wait_turn: Final = io.wait_to_read
-        self.charge: Final = io.charge_reading
         self.send: Final = io.send
         self.send_eof: Final = io.send_eof
         self.cut: Final = io.cut
@@ -129,7 +127,6 @@ class UpgradeCall(WebSocketCall):
     async def serve(self, endpoint: Endpoint, start: Callable[..., None]) -> None:
         """Let an endpoint serve it, with a task of the connection that watches it meanwhile."""
         start(self.wire.watch, self.gone)
-        self._io.charge_session()
         await endpoint.handle(self)
         await self.wire.stop_watching()
         await self._io.linger()  # after a refusal; a WebSocket has ended by itself
@@ -172,9 +169,6 @@ class UpgradeCall(WebSocketCall):
             return await accept(nursery, stream, self._key, list(self.answer_headers))
 
         return open_websocket_channel(self._channel, connect)
-
-    def charge_answer(self, size: int) -> None:
-        self._io.charge_answer(size)
 
     def work(self) -> None:
         self._work(self._io)

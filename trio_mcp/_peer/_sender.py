@@ -522,7 +522,6 @@ class Sender:
         await trio.lowlevel.checkpoint_if_cancelled()
         data = checked(encode_notification(method, params), method, self._limits)
         origin = None if exchange is None else exchange.origin
-        await self._channel.wait_turn(origin)
         if self.queue.is_full or not self._channel.has_room(origin):
             await self.queue.wait_room()
             while not self._channel.has_room(origin):

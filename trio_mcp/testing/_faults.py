@@ -382,10 +382,6 @@ class Faulty(WithFaults[Fault], Channel):
         """Wait until there is room; see `Channel.wait_room`."""
         await self._inner.wait_room(origin)
 
-    async def wait_turn(self, origin: Origin | None) -> None:
-        """Wait until a notification may be sent; see `Channel.wait_turn`."""
-        await self._inner.wait_turn(origin)
-
     def reading_ahead(self, on_end: Callable[[], object], max_bytes: int) -> AbstractAsyncContextManager[None]:
         """Read before `receive` is called; see `Channel.reading_ahead`."""
         return self._inner.reading_ahead(on_end, max_bytes)

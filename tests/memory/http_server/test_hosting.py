@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import trio
-from inside_endpoint import READ_BYTES, ConnectionIO, ConnectionLimits, Connections, Turnstile
+from inside_endpoint import READ_BYTES, ConnectionIO, ConnectionLimits, Connections
 from shared.http_server_hosting import make_server
 
 from trio_mcp import (
@@ -51,9 +51,7 @@ async def test_an_ipv6_network_has_the_connections_of_one_client() -> None:
 
     proxy_rules = HttpServerSettings(trusted_proxies={"2001:db8:9::/48"}).proxy_rules()
     places = ConnectionLimits[ConnectionIO](1_000, 2, lambda wire: wire.cut())
-    async with trio.open_nursery() as nursery:
-        turnstiles = Turnstile(nursery), Turnstile(nursery)
-        connections = Connections[ConnectionIO](never, places, proxy_rules, turnstiles)
+    connections = Connections[ConnectionIO](never, places, proxy_rules)
     wires = [SilentWire(f"2001:db8::{n}", 30) for n in range(4)]
     assert [connections.enter(wire) for wire in wires] == [True] * 4
     assert [wire.is_cut for wire in wires] == [True, True, False, False]

@@ -42,12 +42,6 @@ class _HeardWire:
         del self.arriving[0]
         return data
 
-    async def wait_turn(self) -> None:
-        await trio.lowlevel.checkpoint()
-
-    def charge(self, seconds: float) -> None:
-        del seconds
-
     async def send(self, data: bytes) -> None:
         await trio.lowlevel.checkpoint()
         self.sent.append(data)

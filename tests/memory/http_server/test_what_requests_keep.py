@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import itertools
 import json
 from collections.abc import Mapping, MutableMapping
 from contextlib import AsyncExitStack
@@ -15,8 +13,6 @@ import trio
 import trio.testing
 from http_raw import Answer, Events, Raw, call_tool, open_raw
 from http_server_fixtures import EVERY_HOST
-from inside_core import Pool
-from inside_endpoint import RequestLoans, Turnstile, WaitingBody
 from inside_http import HttpResponse
 from raw import META, initialize
 from shared.http_server_what_requests_keep import (
@@ -31,7 +27,7 @@ from shared.http_server_what_requests_keep import (
     large_server,
 )
 
-from trio_mcp import Context, HttpRefused, HttpServerSettings, Limits, McpASGI, Server
+from trio_mcp import Context, HttpServerSettings, Limits, McpASGI, Server
 
 
 class Asgi:
@@ -84,51 +80,6 @@ def fields_of(message: Mapping[str, Any], length: int) -> dict[str, str]:
         "Mcp-Method": str(message["method"]),
         "Mcp-Name": str(message["params"]["name"]),
     }
-
-
-# Bodies that wait for their turn.
-
-
-async def test_bodies_that_wait_for_their_turn_give_way(
-    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once their loans alone were taken back: bodies of 140 MiB that nobody counted stayed until they were served."""
-    ticks = itertools.count()  # each step of a great request holds the loop for a second
-    monkeypatch.setattr(Turnstile.__init__, "__kwdefaults__", {"clock": lambda: float(next(ticks))})
-    server, statuses = echo_server(), list[int]()
-
-    async def send(message: dict[str, Any]) -> None:
-        answer = await raw.send(message, HOG)
-        statuses.append(answer.status)
-        if answer.status == 503:
-            assert "the body that was received had to make room for others" in answer.error["message"]
-
-    async with open_raw(server, SETTINGS) as raw:
-        assert (await raw.send(call_tool("echo", text="x"), HONEST)).status == 200
-        assert (await raw.send(call_tool("echo", text="x" * 100_000), HOG)).status == 200
-        async with trio.open_nursery() as nursery:
-            for _ in range(20):
-                nursery.start_soon(send, call_tool("echo", text="x" * 200_000))
-            with trio.move_on_after(0.01):
-                await trio.sleep_forever()
-            assert statuses == [503] * 16, "they wait with the others, or were served too soon"
-            assert bytes_of(server).of == {"bodies": 4 * 256 * 1024}
-    # One that is served takes twice as much, so another one makes room for it.
-    assert sorted(statuses[16:]) == [200, 200, 503, 503]
-
-
-def test_a_body_that_gives_way_is_let_go_at_once() -> None:
-    """Whoever has borrowed instead allocates at once, and the task that waits runs later."""
-    pool, body = Pool("max_kept_bytes", MIB, MIB // 2), b"{" + b" " * 300_000
-    loans = RequestLoans(pool, "hog")
-    loans.grow_body(len(body), lambda: None)
-    waiting = WaitingBody(loans, body)
-    assert body in gc.get_referents(waiting)
-    other = RequestLoans(pool, "hog")
-    other.grow_body(len(body), lambda: None)
-    assert body not in gc.get_referents(waiting)
-    with pytest.raises(HttpRefused, match="the body that was received had to make room"):
-        waiting.take()
 
 
 async def test_unfinished_bodies_of_an_application_are_kept_in_their_senders_names(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -283,3 +284,15 @@ async def test_what_was_opened_by_its_user_may_take_its_time(autojump_clock: tri
         pass
     assert trio.current_time() == 1_000
     assert lived.lines == ["entered", "left"]
+
+
+def test_only_a_process_that_is_there_to_serve_spares_what_it_has_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who serves beside other work decides about the garbage collector alone."""
+    calls: list[str] = []
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    shutdown = Shutdown()
+    shutdown.serving()
+    assert calls == []
+    shutdown.own_process()
+    shutdown.serving()
+    assert calls == ["freeze"]

@@ -18,9 +18,8 @@ from typing import Final, NoReturn
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
-import attrs
 from besieging import Siege
-from judging import KINDS, Row, line_of, table
+from judging import Row, line_of, table
 from plans import HOSTS, PLANS, Host, Plan
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "security.md"
@@ -55,14 +54,11 @@ def merged(before: Sequence[str], lines: Sequence[str]) -> list[str]:
 
 def play(plan: Plan, host: Host, folder: Path, options: argparse.Namespace) -> Row:
     """Play one attack against a server of its own, and tell what came of it."""
-    with Siege(plan.setup(host), folder, options.quiet) as siege:
+    with Siege(plan.setup(host), folder) as siege:
         row = siege.storm(plan, plan.times * options.seconds, options.after)
-        row = attrs.evolve(row, is_busy=options.busy)
         print(line_of(row), flush=True)
         if options.verbose:
             print(f"    {dict(row.done)}; {row.lines} lines logged", flush=True)
-            for kind in KINDS:
-                print(f"    {kind}: {row.quiet.latency(kind)} → {row.during.latency(kind)}", flush=True)
     return row
 
 
@@ -79,14 +75,8 @@ def main() -> int:
         "--host", choices=HOSTS, action="append", help="what serves; by default all that an attack is played over"
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="how long an attack lasts")
-    parser.add_argument("--quiet", type=float, default=5.0, help="how long it is quiet before")
     parser.add_argument("--after", type=float, default=60.0, help="how long everything may take to be as before")
     parser.add_argument("--fill", action="store_true", help="write the rows into docs/security.md")
-    parser.add_argument(
-        "--busy",
-        action="store_true",
-        help="how long calls take is not judged: the machine does other things, too",
-    )
     parser.add_argument("--verbose", action="store_true", help="say what the attacker did")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, told_to_end)
@@ -98,7 +88,7 @@ def main() -> int:
     print("\n" + "\n".join(lines))
     if options.fill:
         fill(PAGE, merged(filled(PAGE, "siege"), lines), "siege")
-    held = [row for row in rows if not row.complaints()]
+    held = [row for row in rows if not row.faults()]
     print(f"\n{len(held)} of {len(rows)} held")
     return len(held) < len(rows)
 

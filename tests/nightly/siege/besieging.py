@@ -127,10 +127,9 @@ class Siege:
     Args:
         setup: What the server is told.
         folder: Where notes and logs go.
-        quiet: How many seconds the honest client is watched before the first attack.
     """
 
-    def __init__(self, setup: Mapping[str, Any], folder: Path, quiet: float) -> None:
+    def __init__(self, setup: Mapping[str, Any], folder: Path) -> None:
         self.host: Host = setup["host"]
         stem = f"{time.time_ns()}"
         self._sockets = tempfile.TemporaryDirectory(prefix="siege-", ignore_cleanup_errors=True)
@@ -156,9 +155,6 @@ class Siege:
         begun = time.monotonic()
         while not self._is_warm(begun):
             time.sleep(0.1)
-        since = time.monotonic()
-        time.sleep(quiet)
-        self.quiet = self.neighbour.calls(since, time.monotonic())
 
     def _is_warm(self, begun: float) -> bool:
         """Return whether everything is imported, and every kind of call was made a few times."""
@@ -226,7 +222,6 @@ class Siege:
         return Row(
             plan=plan,
             host=self.host,
-            quiet=self.quiet,
             during=self.neighbour.calls(begun, ended),
             after=self.neighbour.calls(recovered, now),
             peak=peak,

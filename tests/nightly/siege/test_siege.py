@@ -1,8 +1,7 @@
 """An honest client is served beside one that means harm; all attacks, and for longer, are played by `make siege`.
 
-A machine that runs tests is busy, so what is judged here is whether everybody was answered or refused in good order,
-what the server took and whether everything is as before; of how long calls took, only that half of them were not
-held up for as long as somebody would notice.
+What is judged is whether everybody was answered or refused in good order, what the server took, and whether everything
+is as before. How long calls take meanwhile is not: that is the business of the proxy in front (docs/non-goals.md).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import pytest
 from attacker import ATTACKS
 from besiege import PAGE, fill, filled, merged
 from besieging import Siege
-from judging import HEAD, KINDS, MIB, Call, Calls, Latency, Row, Standing, flat, table
+from judging import HEAD, KINDS, MIB, Call, Calls, Row, Standing, flat, table
 from plans import PLANS, Host, Plan
 
 on_linux: Final = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, and comes from 127.0.0.2")
@@ -28,9 +27,6 @@ SECONDS: Final = 1.5
 
 AFTERWARDS: Final = 60.0
 """Seconds in which everything is as before: those of the siege, as is promised. It takes no longer than it takes."""
-
-NOTICED: Final = 5.0
-"""Seconds for which half of the calls may wait, on a machine that is as busy as it can be."""
 
 ON: Final[dict[Host, tuple[str, ...]]] = {
     "hypercorn": (
@@ -79,7 +75,7 @@ def besieged(tmp_path_factory: pytest.TempPathFactory) -> Generator[Callable[[Ho
         if key not in sieges:
             while sieges:
                 sieges.popitem()[1].__exit__()
-            sieges[key] = Siege(plan.setup(host), tmp_path_factory.mktemp("siege"), quiet=1.0)
+            sieges[key] = Siege(plan.setup(host), tmp_path_factory.mktemp("siege"))
         return sieges[key]
 
     yield besiege
@@ -95,9 +91,6 @@ def test_an_honest_client_is_served_beside(
     """Promise 10: who holds most gives way, and an honest neighbour keeps working."""
     row = besieged(host, plan).storm(plan, SECONDS, AFTERWARDS)
     assert row.faults() == [], table([row])[-1]
-    for kind in KINDS:
-        bound = max(10 * row.quiet.latency(kind).median, NOTICED)
-        assert row.during.latency(kind).median < bound, table([row])[-1]
 
 
 # What measures and judges.
@@ -111,15 +104,6 @@ def test_every_attack_is_played() -> None:
     assert {(title, host) for host, titles in ON.items() for title in titles} <= set(rows)
 
 
-def test_what_was_not_asked_meanwhile_has_waited_too() -> None:
-    """A server that answers nobody for a second is not slow once, but for a second."""
-    latency = Latency.of([0.01] * 10 + [0.95], every=0.1)
-    assert latency.count == 20
-    assert latency.worst == 0.95
-    assert latency.median > 0.01
-    assert Latency.of([], every=0.1) == Latency(0.0, 0.0, 0.0, 0)
-
-
 def calls(seconds: float, outcome: str = "ok") -> Calls:
     return Calls([Call(kind, float(n), seconds, outcome) for kind in KINDS for n in range(20)])
 
@@ -129,7 +113,6 @@ def row_of(**changes: Any) -> Row:
     good: dict[str, Any] = {
         "plan": plan,
         "host": "lean",
-        "quiet": calls(0.01),
         "during": calls(0.02),
         "after": calls(0.01),
         "peak": 80 * MIB,
@@ -142,17 +125,14 @@ def row_of(**changes: Any) -> Row:
 
 
 def test_what_is_good_is_called_good() -> None:
-    """And refusals at once, with the time to come back, are."""
-    assert row_of().complaints() == []
-    assert row_of(during=calls(0.01, "refused")).complaints() == []
-    assert row_of(during=calls(0.05), quiet=calls(0.001)).complaints() == []
+    """And refusals with the time to come back are."""
+    assert row_of().faults() == []
+    assert row_of(during=calls(0.01, "refused")).faults() == []
 
 
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"during": calls(0.2)}, "200 ms"),
-        ({"during": calls(2.0, "refused")}, "refused late"),
         ({"during": calls(0.01, "refused without Retry-After")}, "without Retry-After"),
         ({"during": calls(10.0, "failed: no answer")}, "no answer"),
         ({"after": calls(0.01, "refused")}, "refused afterwards"),
@@ -166,7 +146,7 @@ def test_what_is_good_is_called_good() -> None:
 )
 def test_what_is_not_as_it_should_be_is_named(changes: dict[str, Any], word: str) -> None:
     """A siege that calls everything good would prove nothing."""
-    (complaint, *_) = row_of(**changes).complaints()
+    (complaint, *_) = row_of(**changes).faults()
     assert word in complaint
     assert word in table([row_of(**changes)])[-1]
 
@@ -211,11 +191,3 @@ def test_the_page_has_a_row_for_each_attack() -> None:
     found = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in filled(PAGE, "siege")[2:]}
     assert found <= {(plan.title, host) for plan in PLANS for host in plan.hosts}
     assert {title for title, _ in found} == {plan.title for plan in PLANS}
-
-
-def test_times_on_a_busy_machine_are_not_judged() -> None:
-    """Whatever else is wrong, is."""
-    late = row_of(during=calls(0.2), is_busy=True)
-    assert late.complaints() == []
-    assert "not judged" in table([late])[-1]
-    assert attrs.evolve(late, died="gone").complaints() == ["gone"]
