@@ -26,9 +26,10 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # 1,100 lines; 266 and 56,900 before what attackers and newcomers found in all of these; 266 and 57,300 before tasks in
 # Redis, which are 4 files (what is done there, the connection, the store, and how any store writes a task) and 800 lines; 270
 # and 58,100 before what servers, logins and terminals out there do: cookies (1 file), compressed responses, prefixes of
-# proxies, header fields for pages of one's own, logins that wait in line, and files that people write, in 600 lines.
+# proxies, header fields for pages of one's own, logins that wait in line, and files that people write, in 600 lines; 271 and 58,700 before the
+# command line answered for a model and had roots: 40 lines.
 FILES: Final = 271
-CODE_LINES: Final = 58_700
+CODE_LINES: Final = 58_750
 LINES_OF_A_FILE: Final = 500
 
 
