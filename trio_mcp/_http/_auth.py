@@ -118,11 +118,12 @@ class Reached:
 
     Attributes:
         place: Where the farthest was; `None` if there was none. Through a proxy it may have been anywhere.
-        cookies: What was set there, and where the server sends its clients to be authorized.
+        cookies: What was set there, and where the server sends its clients to be authorized, also on earlier
+            connections of the same client.
     """
 
     place: Place | None = None
-    cookies: CookieJar = attrs.field(factory=CookieJar, init=False, repr=False)
+    cookies: CookieJar = attrs.field(factory=CookieJar, kw_only=True, repr=False)
 
     def note(self, target: HttpTarget, address: str | None) -> None:
         """Take note of a connection; see `OnConnected`."""
