@@ -28,7 +28,7 @@ from .._codec._json import is_object
 from .._core._http_rules import busy
 from .._http._client import HttpClient, open_http_client, send_following
 from .._http._messages import HttpRequest
-from .._http._target import HttpSettings, parse_target, shown_url
+from .._http._target import HttpSettings, parse_target
 from .._limits import KIB, MIB, _size
 from .._logs import Log
 from .._oauth._access_tokens import JwtRules, TokenRefused, VerificationKeys, read_token
@@ -36,7 +36,7 @@ from .._oauth._metadata import AuthorizationServerMetadata, Fetched, find_server
 from .._oauth._principal import OFFLINE, ClientCertificate, Principal
 from .._oauth._protected_resource import check_url, resource_metadata
 from .._oauth._signed import ALGORITHMS, SignedToken
-from .._printable import secrets_in, without_secrets
+from .._printable import secrets_in, shown_url, without_secrets
 from .._trio import open_hidden_nursery
 
 _log: Final = Log("trio_mcp.authorization")

@@ -32,8 +32,9 @@ from .._http._auth import (
 )
 from .._http._cookies import CookieJar
 from .._http._messages import ResponseHead, ResponseReader, decoded_excerpt
-from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
+from .._http._target import HttpSettings, HttpTarget, parse_target
 from .._limits import Limits, valid_kind, valid_positive
+from .._printable import shown_url
 from .._trio import Read, plain_stream, reader_of
 from ._http_messages import HeaderSource, check_headers, headers_from
 

@@ -31,11 +31,12 @@ from .._core._tasks import METHODS_OF_TASKS, TASKS
 from .._errors import ConnectionLost
 from .._http._auth import Auth
 from .._http._cookies import CookieJar
-from .._http._target import UNIX_SCHEME, shown_url
+from .._http._target import UNIX_SCHEME
 from .._limits import Limits, check_options, check_seconds, check_whole
 from .._peer._call import current_clock
 from .._peer._middleware import Middleware
 from .._peer._send_queue import OnFrame
+from .._printable import shown_command, shown_url
 from .._revisions import MODERN, Revision
 from .._trio import check_trio_runs, open_hidden_nursery, shield_started
 from .._version import __version__
@@ -251,7 +252,7 @@ def identity_of(target: object) -> Hashable:
 def name_of(target: object) -> str:
     """Return what people and records may be shown of a target: arguments and URLs can hold secrets."""
     if isinstance(target, StdioServerParameters):
-        return os.path.basename(os.fspath(target.command))  # noqa: PTH119 - of any system
+        return os.path.basename(shown_command(target.command))  # noqa: PTH119 - of any system
     url = target if isinstance(target, str) else getattr(target, "url", None)
     if isinstance(url, str):
         return shown_url(url)

@@ -31,10 +31,10 @@ from .._errors import (
 from .._limits import check_kind
 from .._oauth._challenges import Challenge, our_challenge, parse_challenges
 from .._oauth._metadata import Place, address_in, is_loopback, place_of
-from .._printable import printable, secrets_in, without_secrets
+from .._printable import printable, secrets_in, shown_url, without_secrets
 from ._cookies import CookieJar
 from ._messages import HttpRequest, HttpResponse, HttpTransport, ResponseHead
-from ._target import HttpSettings, HttpTarget, shown_url
+from ._target import HttpSettings, HttpTarget
 
 _T = TypeVar("_T")
 
