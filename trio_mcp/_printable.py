@@ -161,6 +161,84 @@ def _without(text: str, secret: str, *, only_whole: bool) -> str:
     return "".join((*kept, text[end:]))
 
 
+# What is shown of URLs and of command lines, which may have secrets of our own
+
+_MAX_SHOWN: Final = 300
+"""How many characters of a URL are quoted in messages."""
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,30}://")
+
+
+def without_query(path: str) -> str:
+    """Return what of a path may be shown: keys and tokens are in queries."""
+    before, mark, _ = path.partition("?")
+    return f"{before}{mark}…" if mark else path
+
+
+def shown_url(url: str) -> str:
+    """Return what of a URL, valid or not, may be shown: no password, and no key or token."""
+    if "@" in url:  # anywhere: a password may contain what ends a host, and a URL without a scheme another one
+        scheme = _SCHEME.match(url)
+        return "…" if scheme is None else f"{scheme[0]}…"
+    return printable(without_query(url.partition("#")[0]), _MAX_SHOWN)
+
+
+HIDDEN: Final = "…"
+"""What is shown in place of a secret."""
+
+SECRET_WORD: Final = re.compile(r"key|token|secret|passw|pwd|auth|bearer|jwt|credential|cookie", re.IGNORECASE)
+"""What the names of secrets have in them."""
+
+_CREDENTIALS_FOLLOW: Final = frozenset({"basic", "bearer", "digest", "dpop", "token"})
+"""Words behind which credentials stand."""
+_LOOKS_SECRET: Final = re.compile(r"(?<![A-Za-z])(?:sk|pk|gh[opsu]|glpat|xox\w|AKIA|eyJ)[-_\w]{12,}")
+
+
+def shown_command(command: str) -> str:
+    """Return what may be shown of a command in one text, in which arguments may have been written by mistake."""
+    program, blank, rest = command.partition(" ")
+    if "=" in program or "://" in program:  # a variable before it, or a URL in its place
+        return arguments_without_secrets([command])[0]
+    return program + blank + arguments_without_secrets([rest])[0]
+
+
+def arguments_without_secrets(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of a command; one may be a command line of its own, as that of a shell is."""
+    shown: list[str] = []
+    is_next_secret = False
+    for argument in arguments:
+        words: list[str] = []
+        for word in argument.split(" "):
+            visible, is_next_secret = _without_secret(word, is_next_secret=is_next_secret)
+            if visible != HIDDEN or words[-1:] != [HIDDEN]:
+                words.append(visible)
+        shown.append(" ".join(words))
+        # What follows a header field is another argument, what follows an option is its value.
+        is_next_secret = is_next_secret and argument.startswith("-") and " " not in argument
+    return shown
+
+
+def _without_secret(word: str, *, is_next_secret: bool) -> tuple[str, bool]:
+    """Return what is shown of a word, and whether the next one is a secret."""
+    bare = word.strip("'\"")
+    name, equals, _ = word.partition("=")
+    field, colon, rest = word.partition(":")
+    if is_next_secret:
+        return HIDDEN, bare.lower() in _CREDENTIALS_FOLLOW or not bare
+    if "://" in word:
+        start = word.index("://")
+        start = max(word.rfind(each, 0, start) for each in "='\"") + 1
+        return word[:start] + shown_url(word[start:]), False
+    if _LOOKS_SECRET.search(word):
+        return HIDDEN, False
+    if equals and SECRET_WORD.search(name):
+        return f"{name}={HIDDEN}", bare.partition("=")[2].lower() in _CREDENTIALS_FOLLOW
+    if colon and SECRET_WORD.search(field):
+        return f"{field}: {HIDDEN}" if rest else word, not rest or rest.lower() in _CREDENTIALS_FOLLOW
+    is_option = bare.startswith("-") and not equals and SECRET_WORD.search(bare) is not None
+    return word, is_option or bare.lower() in _CREDENTIALS_FOLLOW
+
+
 # Why there is no connection
 
 

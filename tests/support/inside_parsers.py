@@ -21,8 +21,8 @@ from trio_mcp._core._http1 import answer_field as answer_field
 from trio_mcp._core._http1 import closes as closes
 from trio_mcp._core._http1 import framing_of as framing_of
 from trio_mcp._core._uri_template import check_web_url as check_web_url
-from trio_mcp._http._target import shown_url as shown_url
 from trio_mcp._oauth._metadata import read_authorization_server as read_authorization_server
 from trio_mcp._oauth._metadata import read_protected_resource as read_protected_resource
 from trio_mcp._oauth._protected_resource import check_digest as check_digest
+from trio_mcp._printable import shown_url as shown_url
 from trio_mcp.testing._records import _Replay as _Replay

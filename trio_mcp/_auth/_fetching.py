@@ -27,7 +27,7 @@ from .._http._auth import ProtectedServer
 from .._http._client import open_http_client, send_following
 from .._http._cookies import CookieTransport
 from .._http._messages import HttpRequest, HttpTransport
-from .._http._target import HttpTarget, parse_target, shown_url
+from .._http._target import HttpTarget, parse_target
 from .._oauth._clients import refusal_in
 from .._oauth._metadata import (
     MAX_DOCUMENT_BYTES,
@@ -42,7 +42,7 @@ from .._oauth._metadata import (
     tells_secrets,
 )
 from .._oauth._tokens import TokenRequest
-from .._printable import printable, secrets_in, without_secrets
+from .._printable import printable, secrets_in, shown_url, without_secrets
 
 REQUEST_SECONDS: Final = 10.0
 """How long one request to an authorization server may take."""

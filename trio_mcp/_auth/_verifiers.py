@@ -28,15 +28,15 @@ from .._codec._json import is_object
 from .._core._http_rules import busy
 from .._http._client import HttpClient, open_http_client, send_following
 from .._http._messages import HttpRequest
-from .._http._target import HttpSettings, parse_target, shown_url
+from .._http._target import HttpSettings, parse_target
 from .._limits import KIB, MIB, _size
 from .._logs import Log
 from .._oauth._access_tokens import JwtRules, TokenRefused, VerificationKeys, read_token
 from .._oauth._metadata import AuthorizationServerMetadata, Fetched, find_server, is_issuer
 from .._oauth._principal import OFFLINE, ClientCertificate, Principal
 from .._oauth._protected_resource import check_url, resource_metadata
-from .._oauth._signed import ALGORITHMS
-from .._printable import secrets_in, without_secrets
+from .._oauth._signed import ALGORITHMS, SignedToken
+from .._printable import secrets_in, shown_url, without_secrets
 from .._trio import open_hidden_nursery
 
 _log: Final = Log("trio_mcp.authorization")
@@ -65,7 +65,7 @@ _USABLE_SECONDS: Final = 86_400.0
 """For how long keys are used while they cannot be fetched again."""
 
 _AGAIN_SECONDS: Final = 60.0
-"""How often keys are fetched because a token names one that is not known."""
+"""How often keys are fetched because a token names one that is not known, or names none and is by none."""
 
 _RETRY_SECONDS: Final = 5.0
 """How soon they are fetched again if that has failed."""
@@ -121,7 +121,7 @@ class JwtVerifier:
     The keys are fetched when the first token comes, and again when their server says that they are old: between 5
     minutes and 24 hours, with the old ones in use meanwhile. A token that names a key which is not known has them
     fetched at once, but not more than once a minute. For one that names none, the keys are tried that sign by its
-    algorithm: 10 at most.
+    algorithm: 10 at most; if it is by none of them, they are fetched likewise.
 
     Args:
         issuer: The URL of the issuer, exactly as tokens have it, but for a slash in place of no path.
@@ -187,14 +187,26 @@ class _JwtVerification:
         if self._settings.requires_exp and read.claims.get("exp") is None:
             raise TokenRefused("the token does not say when it expires")
         self._rules.check(read)
-        keys = await self._keys_for(read.header.get("kid"), read.header["alg"])
+        id, algorithm = read.header.get("kid"), read.header["alg"]
+        keys = await self._keys_for(id, algorithm)
+        known = self._keys
+        is_genuine = await self._is_by(read, keys)
+        if not is_genuine and id is None:
+            # It may be by a key that has come since, which has no name either.
+            if self._keys is known and (self._fetching is not None or trio.current_time() >= self._next_fetch):
+                await self._fetch().wait()
+            if self._keys is not known:
+                is_genuine = await self._is_by(read, await self._keys_for(id, algorithm))
+        if not is_genuine:
+            raise TokenRefused("the signature of the token is wrong")
+        return read.claims
+
+    async def _is_by(self, read: SignedToken, keys: list[Any]) -> bool:  # noqa: ASYNC910 - likewise
         if self._keys is not None and self._keys.are_slow(keys):
             # A thread that is left behind does no harm: it only calculates.
-            verify = partial(self._rules.verify, read, keys)
-            await trio.to_thread.run_sync(verify, abandon_on_cancel=True, limiter=self._threads)
-        else:
-            self._rules.verify(read, keys)
-        return read.claims
+            is_by = partial(self._rules.is_by, read, keys)
+            return await trio.to_thread.run_sync(is_by, abandon_on_cancel=True, limiter=self._threads)
+        return self._rules.is_by(read, keys)
 
     async def _keys_for(self, id: object, algorithm: object) -> list[Any]:
         now = trio.current_time()

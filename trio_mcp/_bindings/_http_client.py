@@ -38,7 +38,7 @@ from .._errors import METHOD_NOT_FOUND, MODERN_ERRORS, McpError, RemoteProtocolE
 from .._http._asgi import AsgiClient, open_asgi_client
 from .._http._auth import AuthorizedTransport, ProtectedServer, Reached
 from .._http._client import open_http_client
-from .._http._cookies import CookieTransport
+from .._http._cookies import CookieJar, CookieTransport
 from .._http._messages import HttpTransport
 from .._limits import Limits
 from .._logs import Log
@@ -457,6 +457,7 @@ async def open_streamable_http(
     transport: HttpTransport | None = None,
     clocks: Sequence[AnswerClock] = (),
     names: Mapping[str, str] = NAME_SOURCES,
+    cookies: CookieJar | None = None,
 ) -> AsyncGenerator[StreamableHttpChannel]:
     """Open a channel to a server at a URL, for as long as the block runs.
 
@@ -470,13 +471,14 @@ async def open_streamable_http(
         transport: Carries the requests instead of HTTP over the network.
         clocks: What stands still while a person must be asked before the server can be reached.
         names: Which parameter of a method a header field repeats.
+        cookies: Those of the client; by default it has none yet.
 
     Raises:
         McpError: ``transport="sse"`` was asked for and the server does not speak HTTP+SSE.
     """
     async with AsyncExitStack() as stack:
         is_network = transport is None and parameters.app is None
-        reached = Reached()
+        reached = Reached(cookies=cookies or CookieJar())
         if transport is None:
             transport = await stack.enter_async_context(_open_transport(parameters, reached))
         transport = CookieTransport(transport, reached.cookies)

@@ -52,10 +52,10 @@ from .._http._asgi import AsgiApplication, AsgiClient
 from .._http._auth import ELSEWHERE, Auth, check_auth, error_for, error_without_secrets, type_sent
 from .._http._client import ResponseRoom, send_following
 from .._http._messages import HttpRequest, HttpResponse, HttpTransport
-from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
+from .._http._target import HttpSettings, HttpTarget, parse_target
 from .._limits import Limits, check_kind, valid_count, valid_kind, valid_positive, valid_seconds
 from .._logs import Log
-from .._printable import excerpt, secrets_in, without_secrets
+from .._printable import excerpt, secrets_in, shown_url, without_secrets
 from .._trio import LightParkingLot
 
 _log: Final = Log("trio_mcp.http")

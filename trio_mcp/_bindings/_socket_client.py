@@ -23,9 +23,9 @@ from .._channel import Received
 from .._core._framing import OversizedLine
 from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
-from .._http._target import bracketed, check_host_length, parse_target, shown_url
+from .._http._target import bracketed, check_host_length, parse_target
 from .._limits import Limits, check_kind, check_port
-from .._printable import reason_of, shown, without_tls
+from .._printable import reason_of, shown, shown_url, without_tls
 from ._stream import StreamChannel
 
 SCHEMES: Final = frozenset({"tcp", "tls", "unix"})

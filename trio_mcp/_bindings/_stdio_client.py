@@ -32,7 +32,7 @@ from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
 from .._limits import Limits, check_kind, valid_kind
 from .._logs import Log
-from .._printable import excerpt, printable
+from .._printable import excerpt, printable, shown_command
 from .._trio import open_hidden_nursery, unread_bytes
 from ._stream import StreamChannel
 
@@ -609,7 +609,7 @@ async def open_process(parameters: StdioServerParameters, limits: Limits) -> Asy
     """
     async with open_sink(parameters.stderr) as sink:
         tree = await _start(parameters)
-        description = f"stdio server {parameters.command!r} (pid {tree.pid})"
+        description = f"stdio server {shown_command(parameters.command)!r} (pid {tree.pid})"
         stderr = StderrReader(tree.stderr, sink, patience=limits.slow_consumer_timeout, source=description)
         process = ServerProcess(tree, stderr, description, limits.terminate_timeout)
         async with open_hidden_nursery() as nursery:
@@ -626,16 +626,16 @@ async def _start(parameters: StdioServerParameters) -> ProcessTree:
             parameters.command, parameters.args, env=parameters.environment(), cwd=parameters.cwd
         )
     except OSError as error:
-        cause = error.strerror or str(error)
+        command, cause = shown_command(parameters.command), error.strerror or str(error)
         if parameters.cwd is not None and error.filename == parameters.cwd:
             cause = f"its directory {str(parameters.cwd)!r} cannot be used: {cause}"
         elif isinstance(error, FileNotFoundError):
             interpreter = _interpreter_of(parameters)
             cause = "command not found" if interpreter is None else f"its interpreter {interpreter} is not there"
             if interpreter is None and not parameters.args and " " in parameters.command:
-                program, *arguments = parameters.command.split()
+                program, *arguments = command.split()
                 cause += f"; did you mean StdioServerParameters({program!r}, {arguments})?"
-        raise ConnectionLost(f"could not start the stdio server {parameters.command!r}: {cause}") from error
+        raise ConnectionLost(f"could not start the stdio server {command!r}: {cause}") from error
 
 
 def _interpreter_of(parameters: StdioServerParameters) -> str | None:

@@ -30,9 +30,11 @@ from .._http._auth import (
     headers_of,
     is_sent_again,
 )
+from .._http._cookies import CookieJar
 from .._http._messages import ResponseHead, ResponseReader, decoded_excerpt
-from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
+from .._http._target import HttpSettings, HttpTarget, parse_target
 from .._limits import Limits, valid_kind, valid_positive
+from .._printable import shown_url
 from .._trio import Read, plain_stream, reader_of
 from ._http_messages import HeaderSource, check_headers, headers_from
 
@@ -152,6 +154,7 @@ class HandshakeAnswer:
 
     Attributes:
         sent: The header fields of the handshake, which no error repeats.
+        accepted: The header fields of the answer, if it was accepted.
         refused: The head of the refusal, if it was refused.
     """
 
@@ -160,6 +163,7 @@ class HandshakeAnswer:
         self._max_head_bytes = max_head_bytes
         self._has_auth = has_auth
         self.sent: Sequence[HeaderField] = ()
+        self.accepted: Headers | None = None
         self.refused: ResponseHead | None = None
         self._key: str | None = None
         self._head = bytearray()
@@ -213,10 +217,12 @@ class HandshakeAnswer:
             return
         try:
             check_lines(head)
-            check_answer(Headers(fastest_fields()(head[head.index(b"\n") + 1 :])), self._key)
+            headers = Headers(fastest_fields()(head[head.index(b"\n") + 1 :]))
+            check_answer(headers, self._key)
         except ValueError as error:
             problem = f"the handshake with {self._description} is not valid: {error}"
             raise RemoteProtocolError(problem) from error
+        self.accepted = headers
 
     def _refused(self, reader: ResponseReader) -> RequestError:
         self.refused = head = reader.head
@@ -244,7 +250,11 @@ class HandshakeAnswer:
 
 @asynccontextmanager
 async def open_websocket(
-    parameters: WebSocketServerParameters, limits: Limits, *, clocks: Sequence[AnswerClock] = ()
+    parameters: WebSocketServerParameters,
+    limits: Limits,
+    *,
+    clocks: Sequence[AnswerClock] = (),
+    cookies: CookieJar | None = None,
 ) -> AsyncGenerator[Channel]:
     """Connect to a server, and close the WebSocket in the end, within `Limits.goodbye_timeout`.
 
@@ -252,6 +262,7 @@ async def open_websocket(
         parameters: Where the server is.
         limits: What the connection may cost.
         clocks: What stands still while a person must be asked before the server can be reached.
+        cookies: Those of the client; by default it has none yet.
 
     Raises:
         ConnectionLost: The server could not be reached, or left.
@@ -262,7 +273,7 @@ async def open_websocket(
     target = parameters.target
     async with AsyncExitStack() as stack:
         auth: Auth | None = None
-        reached = Reached()
+        reached = Reached(cookies=cookies or CookieJar())
         if parameters.auth is not None:
             server = ProtectedServer(target.shown, target, parameters.http, None, reached)
             auth = await stack.enter_async_context(parameters.auth.open(server))
@@ -279,6 +290,8 @@ async def open_websocket(
                 channel = await stack.enter_async_context(_open_once(parameters, limits, sent, answer, reached))
             except RequestError as error:
                 refusal = error
+            if answer.accepted is not None:
+                reached.cookies.take(target, answer.accepted)
             if refusal is not None:
                 asked.sends += 1
                 if auth is None or answer.refused is None:

@@ -21,7 +21,7 @@ from .._bindings._socket_client import TcpServerParameters, UnixServerParameters
 from .._bindings._stdio_client import StdioServerParameters
 from .._bindings._websocket_client import WebSocketServerParameters
 from .._codec._json import is_object
-from .._http._target import shown_url
+from .._printable import shown_url
 from ._configured import configured
 from ._parser import Exit, Failure, Options, pairs_of
 from ._targets import FILE

@@ -13,7 +13,7 @@ import attrs
 from .._bindings._stdio_client import StdioServerParameters
 from .._client._open import Target
 from .._core._reconnect import RestartPolicy
-from .._http._target import shown_url
+from .._printable import shown_url
 from .._proxy._proxy import Proxy
 from .._server._lifetimes import Shutdown
 from .._server._serve import run_until_signal

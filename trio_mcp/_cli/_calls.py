@@ -6,7 +6,7 @@ import base64
 import binascii
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -51,12 +51,12 @@ async def call(client: Client, options: Options, console: Console) -> int:
     if options.raw:
         await console.say_json(to_wire(result, client.revision), is_raw=True)
     elif result.is_error:
-        why = "\n".join(_shown_content(result.content))
+        why = "\n".join(shown_content(result.content))
         console.quote("the tool has failed: ", why or "it does not say why")
     elif result.has_structured_content:
         await console.say_json(_unwrapped(result.structured_content, client.revision))
     else:
-        await console.say(*_shown_content(result.content))
+        await console.say(*shown_content(result.content))
     return Exit.FAILED if result.is_error else Exit.DONE
 
 
@@ -89,7 +89,8 @@ def _read_all(descriptor: int) -> bytes:
     return b"".join(pieces)
 
 
-def _shown_content(content: Sequence[types.ContentBlock]) -> Iterator[str]:
+def shown_content(content: Iterable[types.ContentBlock | types.SamplingMessageContentBlock]) -> Iterator[str]:
+    """Yield content as text, block by block; of what is no text, what it is."""
     for block in content:
         match block:
             case types.TextContent(text=text):
@@ -163,7 +164,7 @@ async def prompt(client: Client, options: Options, console: Console) -> int:
         await console.say_json(to_wire(result, client.revision), is_raw=options.raw)
         return Exit.DONE
     for number, message in enumerate(result.messages):
-        await console.say(*([""] if number else []), f"{message.role}:", *_shown_content([message.content]))
+        await console.say(*([""] if number else []), f"{message.role}:", *shown_content([message.content]))
     return Exit.DONE
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import trio
@@ -22,7 +21,7 @@ from .._client._config import DOCUMENT_KEYS, parse_config, read_config
 from .._client._open import Target
 from .._codec._json import is_array, is_object
 from .._errors import ConfigError
-from .._http._target import shown_url
+from .._printable import HIDDEN, SECRET_WORD, arguments_without_secrets
 from ._layout import shown_line
 from ._parser import Exit, Failure
 
@@ -136,14 +135,6 @@ async def configured(name: str, config: str | None, *, stderr: Callable[[str], o
 
 # What is shown of a server in a configuration.
 
-HIDDEN: Final = "…"
-"""What is shown in place of a secret."""
-
-_SECRET: Final = re.compile(r"key|token|secret|passw|pwd|auth|bearer|jwt|credential|cookie", re.IGNORECASE)
-_SCHEMES: Final = frozenset({"basic", "bearer", "digest", "dpop", "token"})
-"""Words behind which credentials stand."""
-_LOOKS_SECRET: Final = re.compile(r"(?:sk|pk|gh[opsu]|glpat|xox\w|AKIA|eyJ)[-_\w]{12,}")
-
 
 def without_secrets(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry in which no value is shown that may be a secret.
@@ -157,46 +148,9 @@ def without_secrets(entry: Mapping[str, Any]) -> dict[str, Any]:
         if is_object(value):
             hidden[name] = dict.fromkeys(value, HIDDEN)
         elif is_array(value):
-            hidden[name] = _arguments_without_secrets([str(each) for each in value])
-        elif _SECRET.search(name) and not isinstance(value, bool):
+            hidden[name] = arguments_without_secrets([str(each) for each in value])
+        elif SECRET_WORD.search(name) and not isinstance(value, bool):
             hidden[name] = HIDDEN
         else:
-            hidden[name] = _arguments_without_secrets([value])[0] if isinstance(value, str) else value
+            hidden[name] = arguments_without_secrets([value])[0] if isinstance(value, str) else value
     return hidden
-
-
-def _arguments_without_secrets(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments of a command; one may be a command line of its own, as that of a shell is."""
-    shown: list[str] = []
-    is_next_secret = False
-    for argument in arguments:
-        words: list[str] = []
-        for word in argument.split(" "):
-            visible, is_next_secret = _without_secret(word, is_next_secret=is_next_secret)
-            if visible != HIDDEN or words[-1:] != [HIDDEN]:
-                words.append(visible)
-        shown.append(" ".join(words))
-        # What follows a header field is another argument, what follows an option is its value.
-        is_next_secret = is_next_secret and argument.startswith("-") and " " not in argument
-    return shown
-
-
-def _without_secret(word: str, *, is_next_secret: bool) -> tuple[str, bool]:
-    """Return what is shown of a word, and whether the next one is a secret."""
-    bare = word.strip("'\"")
-    name, equals, _ = word.partition("=")
-    field, colon, rest = word.partition(":")
-    if is_next_secret:
-        return HIDDEN, bare.lower() in _SCHEMES or not bare
-    if "://" in word:
-        start = word.index("://")
-        start = max(word.rfind(each, 0, start) for each in "='\"") + 1
-        return word[:start] + shown_url(word[start:]), False
-    if _LOOKS_SECRET.search(word):
-        return HIDDEN, False
-    if equals and _SECRET.search(name):
-        return f"{name}={HIDDEN}", bare.partition("=")[2].lower() in _SCHEMES
-    if colon and _SECRET.search(field):
-        return f"{field}: {HIDDEN}" if rest else word, not rest or rest.lower() in _SCHEMES
-    is_option = bare.startswith("-") and not equals and _SECRET.search(bare) is not None
-    return word, is_option or bare.lower() in _SCHEMES

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast, final
 
@@ -26,11 +28,11 @@ from .._printable import printable
 from .._trio import open_hidden_nursery
 from ..types import LoggingLevel, LoggingMessageNotificationParams
 from . import _calls, _login, _offers
-from ._console import Console
+from ._console import Console, is_terminal
 from ._frames import open_frame_log
 from ._layout import json_text, shown_line
 from ._parser import LOG_LEVELS, LOGGING, Exit, Failure, Options
-from ._questions import Questioner
+from ._questions import DECLINED_SAMPLING, Questioner
 from ._targets import ServedFile, reached, target_of
 
 Work: TypeAlias = Callable[[Client, Options, Console], Awaitable[int]]
@@ -80,14 +82,17 @@ async def _converse(name: str, options: Options) -> int:
     target, label = await target_of(options, stderr=console.quote_line)
     if options.auth or name == "login":
         target = _login.with_login(target, label, options, console)
+    questioner = Questioner(console, label)
     with open_frame_log(console, is_wire=options.wire, record=options.record) as on_frame:
         client_options: ClientOptions = {
             "era": cast("Era", options.era),
             "on_frame": on_frame,
             "log_level": None,  # `_ask_for_logs` does, for the commands that show them
             "on_log": partial(_show_log, console, _severity(options.log_level or LOG_LEVEL)),
-            "on_elicit": Questioner(console, label),
+            "on_elicit": questioner,
             "elicit_modes": ("form", "url"),
+            "on_sample": questioner.sample if is_terminal(sys.stdin) else None,
+            "roots": None if options.root is None else [Path(root) for root in options.root],
         }
         async with open_hidden_nursery() as nursery:
             await nursery.start(interruption.watch)
@@ -168,6 +173,11 @@ def _failure(error: Exception, label: str, *, is_connected: bool) -> Failure:
             return Failure(Exit.UNREACHABLE, f"{label} wants a login (--auth), or a token (--header): {said}")
         case RequestError() if not is_connected:
             return Failure(Exit.UNREACHABLE, f"cannot connect to {label}: {error}")
+        case RequestError() if (
+            error.code,
+            error.message,
+        ) == DECLINED_SAMPLING:  # a call of the modern era ends by it
+            return Failure(Exit.FAILED, "you declined to answer for a model")
         case RequestError():
             return Failure(Exit.PROTOCOL, f"the server answers with an error: {_told(error)}")
         case _:

@@ -22,7 +22,7 @@ from .._codec import _json
 from .._errors import AuthorizationFailed, McpError
 from .._http._client import open_http_client, send_following
 from .._http._messages import HttpRequest
-from .._http._target import parse_target, shown_url
+from .._http._target import parse_target
 from .._limits import KIB
 from .._oauth._clients import (
     DEVICE_CODE,
@@ -34,6 +34,7 @@ from .._oauth._clients import (
 from .._oauth._code import DeviceCode
 from .._oauth._metadata import is_loopback
 from .._oauth._protected_resource import check_url
+from .._printable import shown_url
 from ._console import Console
 from ._parser import Exit, Failure, Options
 from ._questions import read_line

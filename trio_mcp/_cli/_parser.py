@@ -77,6 +77,7 @@ class Options(argparse.Namespace):
     issuer: str | None = None
     timeout: float = math.inf
     header: Sequence[str] | None = None
+    root: Sequence[str] | None = None
     era: str = "auto"
     log_level: str | None = None
     wire: bool = False
@@ -435,6 +436,12 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _directory(text: str) -> str:
+    if not os.path.isdir(text):  # noqa: PTH112 - pathlib is not needed for --help
+        raise argparse.ArgumentTypeError(f"there is no directory {text!r}")
+    return text
+
+
 def _count(text: str) -> int:
     count = int(text) if text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS else 0
     if count < 1:
@@ -550,15 +557,15 @@ def parser_for(name: str, *, is_target_given: bool = False) -> argparse.Argument
     if command.has_target:
         if name not in {"bridge", "ping", "login", "logout"}:
             parser.add_argument("--raw", action="store_true", help="print the whole result as one line of JSON")
-        _add_client_options(parser, is_kept_open=name == "bridge", has_logs=name in LOGGING)
+        _add_client_options(parser, name)
     if name == "config":
         parser.add_argument("--config", metavar="PATH", help="look only at this file")
     return parser
 
 
-def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool, has_logs: bool) -> None:
+def _add_client_options(parser: argparse.ArgumentParser, name: str) -> None:
     group = parser.add_argument_group("options of the client")
-    if not is_kept_open:
+    if name != "bridge":
         group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after this time")
         group.add_argument(
             "--era", choices=ERAS, default="auto", help="what is known of the server; default: auto"
@@ -577,7 +584,15 @@ def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool, 
     group.add_argument("--client-id", metavar="ID", help="the client id for that, from a registration by hand")
     group.add_argument("--issuer", metavar="URL", help="the authorization server that it is for")
     group.add_argument("--config", metavar="PATH", help="the mcp.json that has the name")
-    if has_logs:
+    if name not in {"bridge", "login", "logout"}:
+        group.add_argument(
+            "--root",
+            action="append",
+            type=_directory,
+            metavar="DIR",
+            help="a directory that the server is told to work in, if it asks; may be repeated",
+        )
+    if name in LOGGING:
         group.add_argument(
             "--log-level",
             choices=LOG_LEVELS,

@@ -1,8 +1,9 @@
-"""What a server asks its user, asked at the terminal: forms field by field, and visits to a page.
+"""What a server asks, asked at the terminal: forms field by field, visits to a page, and what a model is to say.
 
-Nothing is asked without a terminal: then every question is declined.
+Nothing is asked without a terminal: then every question is declined, and sampling is not declared.
 
-Spec: 2026-07-28, client/elicitation, "Security Considerations": who asks is said, and everything can be declined.
+Spec: 2026-07-28, client/elicitation, "Security Considerations": who asks is said, and everything can be declined;
+client/sampling, "User Interaction Model": somebody sees what a model is asked, and what it answers.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ import trio
 from .. import types
 from .._client._questions import ElicitAnswer
 from .._core._forms import form_problems
+from .._errors import RequestError
+from ._calls import shown_content
 from ._console import Console, is_terminal
 from ._layout import shown_line
+
+DECLINED_SAMPLING: Final = (-1, "the user declined to answer for a model")
+"""The code and the message of the error for a sampling that is refused. Spec: 2025-11-25, client/sampling."""
 
 _YES: Final = frozenset({"y", "yes", "true", "1"})
 _NO: Final = frozenset({"n", "no", "false", "0"})
@@ -62,6 +68,30 @@ class Questioner:
             if isinstance(params, types.ElicitRequestURLParams):
                 return await self._ask_to_visit(params)
             return await self._ask(params)
+
+    async def sample(self, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        """Return what the user says in place of a model.
+
+        Raises:
+            RequestError: The user declines.
+        """
+        async with self._turn:
+            self._console.note(f"{self._server} asks a model for at most {params.max_tokens} tokens")
+            if params.system_prompt is not None:
+                self._console.quote("  system: ", params.system_prompt)
+            for message in params.messages:
+                given = message.content
+                blocks = given if isinstance(given, Sequence) else (given,)
+                self._console.quote(f"  {message.role}: ", "\n".join(shown_content(blocks)))
+            self._console.note("(type the answer, or paste it; Ctrl+D sends it, or declines if there is none)")
+            lines: list[str] = []
+            while (line := await read_line()) is not None:
+                lines.append(line)
+        text = "\n".join(lines)
+        if not text.strip():
+            raise RequestError(*DECLINED_SAMPLING)
+        content = types.TextContent(text=text)
+        return types.CreateMessageResult(role="assistant", content=content, model="typed-by-hand")
 
     async def _ask_to_visit(self, params: types.ElicitRequestURLParams) -> ElicitAnswer:
         self._console.quote(f"{self._server} asks you to open a page: ", params.message)

@@ -15,8 +15,8 @@ from .._bindings._http_messages import HttpServerParameters
 from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
 from .._bindings._websocket_client import WebSocketServerParameters, is_websocket_url
 from .._client._open import Target
-from .._http._target import shown_url
 from .._limits import Limits
+from .._printable import shown_url
 from ._configured import configured
 from ._parser import Exit, Failure, Options, pairs_of
 

@@ -30,11 +30,13 @@ from .._core._http1 import NAME_SOURCES
 from .._core._tasks import METHODS_OF_TASKS, TASKS
 from .._errors import ConnectionLost
 from .._http._auth import Auth
-from .._http._target import UNIX_SCHEME, shown_url
+from .._http._cookies import CookieJar
+from .._http._target import UNIX_SCHEME
 from .._limits import Limits, check_options, check_seconds, check_whole
 from .._peer._call import current_clock
 from .._peer._middleware import Middleware
 from .._peer._send_queue import OnFrame
+from .._printable import shown_command, shown_url
 from .._revisions import MODERN, Revision
 from .._trio import check_trio_runs, open_hidden_nursery, shield_started
 from .._version import __version__
@@ -128,9 +130,10 @@ def connector_for(target: Target, names: Mapping[str, str] = NAME_SOURCES) -> Co
     if isinstance(target, str):
         target = parameters_of(target)
     if isinstance(target, HttpServerParameters):
-        return Connector(open=partial(_open_http, target, names), restart=target.restart)
+        return Connector(open=partial(_open_http, target, names, CookieJar()), restart=target.restart)
     if isinstance(target, WebSocketServerParameters):
-        return Connector(open=partial(_open_websocket, target), restart=target.restart, survives_probe=True)
+        open_it = partial(_open_websocket, target, CookieJar())
+        return Connector(open=open_it, restart=target.restart, survives_probe=True)
     if isinstance(target, (TcpServerParameters, UnixServerParameters)):
         return Connector(open=partial(open_socket, target), restart=target.restart, survives_probe=True)
     if isinstance(target, StdioServerParameters):
@@ -190,20 +193,21 @@ def connector_for_http_sse(target: Target) -> Connector:
 
 
 def _open_http(
-    parameters: HttpServerParameters, names: Mapping[str, str], limits: Limits
+    parameters: HttpServerParameters, names: Mapping[str, str], cookies: CookieJar, limits: Limits
 ) -> AbstractAsyncContextManager[Channel]:
     # Not above: clients of other servers, and servers, start sooner without HTTP.
     from .._bindings._http_client import open_streamable_http
 
     clock = current_clock()  # that of connecting
-    return open_streamable_http(parameters, limits, clocks=() if clock is None else (clock,), names=names)
+    clocks = () if clock is None else (clock,)
+    return open_streamable_http(parameters, limits, clocks=clocks, names=names, cookies=cookies)
 
 
 def _open_websocket(
-    parameters: WebSocketServerParameters, limits: Limits
+    parameters: WebSocketServerParameters, cookies: CookieJar, limits: Limits
 ) -> AbstractAsyncContextManager[Channel]:
     clock = current_clock()
-    return open_websocket(parameters, limits, clocks=() if clock is None else (clock,))
+    return open_websocket(parameters, limits, clocks=() if clock is None else (clock,), cookies=cookies)
 
 
 @asynccontextmanager
@@ -251,7 +255,7 @@ def identity_of(target: object) -> Hashable:
 def name_of(target: object) -> str:
     """Return what people and records may be shown of a target: arguments and URLs can hold secrets."""
     if isinstance(target, StdioServerParameters):
-        return os.path.basename(os.fspath(target.command))  # noqa: PTH119 - of any system
+        return os.path.basename(shown_command(target.command))  # noqa: PTH119 - of any system
     url = target if isinstance(target, str) else getattr(target, "url", None)
     if isinstance(url, str):
         return shown_url(url)

@@ -316,9 +316,10 @@ def _converted(value: Any, instead: Callable[[Any, str], object]) -> Any:
     return copied if isinstance(value, dict) else list(copied.values())
 
 
-# msgspec writes NaN and infinities as `null`, so only a text with a ``null`` can have one. Whether it has is seen
-# in the same value as MessagePack, where such a number is these bytes, which no string has. That takes as long as
-# writing JSON, and a fifth of looking at each value here.
+# msgspec writes NaN and infinities as `null`, and as names of members as `nan` and `inf`, so only a text with one
+# of these can have one. Whether it has is seen in the same value as MessagePack, where such a number is these
+# bytes, which no string has. That takes as long as writing JSON, and a fifth of looking at each value here.
+_NULL, _NAN, _INF = b"null", b'nan":', b'inf":'
 _NOT_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
@@ -378,8 +379,9 @@ def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]
         except TypeError as error:
             place = _misplaced(value, fast_encode).removeprefix(".params").lstrip(".")
             raise TypeError(f"{place}: {error}" if place else str(error)) from None
-        has_null = (data if len(data) < _LONG else without_middle(data)).find(b"null") >= 0  # faster than `in`
-        if has_null and may_have_infinity(value):
+        rest = data if len(data) < _LONG else without_middle(data)
+        # `find` is faster than `in`.
+        if (rest.find(_NULL) >= 0 or rest.find(_NAN) >= 0 or rest.find(_INF) >= 0) and may_have_infinity(value):
             _checked(value)
         if len(data) >= LARGE:
             _expect_large()

@@ -31,10 +31,10 @@ from .._errors import (
 from .._limits import check_kind
 from .._oauth._challenges import Challenge, our_challenge, parse_challenges
 from .._oauth._metadata import Place, address_in, is_loopback, place_of
-from .._printable import printable, secrets_in, without_secrets
+from .._printable import printable, secrets_in, shown_url, without_secrets
 from ._cookies import CookieJar
 from ._messages import HttpRequest, HttpResponse, HttpTransport, ResponseHead
-from ._target import HttpSettings, HttpTarget, shown_url
+from ._target import HttpSettings, HttpTarget
 
 _T = TypeVar("_T")
 
@@ -118,11 +118,12 @@ class Reached:
 
     Attributes:
         place: Where the farthest was; `None` if there was none. Through a proxy it may have been anywhere.
-        cookies: What was set there, and where the server sends its clients to be authorized.
+        cookies: What was set there, and where the server sends its clients to be authorized, also on earlier
+            connections of the same client.
     """
 
     place: Place | None = None
-    cookies: CookieJar = attrs.field(factory=CookieJar, init=False, repr=False)
+    cookies: CookieJar = attrs.field(factory=CookieJar, kw_only=True, repr=False)
 
     def note(self, target: HttpTarget, address: str | None) -> None:
         """Take note of a connection; see `OnConnected`."""

@@ -15,21 +15,17 @@ import idna
 
 from .._core._http1 import HeaderField
 from .._limits import KIB, _positive, _seconds, _size, check_kind, check_whole, valid_count, valid_kind
-from .._printable import printable
+from .._printable import shown_url, without_query
 
 UNIX_SCHEME: Final = "http+unix"
 """``http+unix://%2Frun%2Fmcp.sock/mcp``: the socket's path, percent-encoded, where a host would be."""
 
 _SCHEMES: Final = {"http": 80, "https": 443, UNIX_SCHEME: 80}
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f\\\ud800-\udfff]")
-_MAX_SHOWN: Final = 300
-"""How many characters of a URL are quoted in messages."""
-
 _MAX_HOST: Final = 253
 _MAX_LABEL: Final = 63
 """The longest name of a host in ASCII, and the longest part of one, in characters (RFC 1035, section 2.3.4)."""
 
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,30}://")
 _HOST: Final = re.compile(r"[0-9a-z_-]+(?:\.[0-9a-z_-]+)*\.?")
 _PATH_SAFE: Final = "/%:@!$&'()*+,;=~-._?[]|^`{}"
 
@@ -121,20 +117,6 @@ class HttpTarget:
         if (other.scheme, other.host, other.port) != (self.scheme, self.host, self.port):
             return other
         return attrs.evolve(self, path=other.path)
-
-
-def without_query(path: str) -> str:
-    """Return what of a path may be shown: keys and tokens are in queries."""
-    before, mark, _ = path.partition("?")
-    return f"{before}{mark}…" if mark else path
-
-
-def shown_url(url: str) -> str:
-    """Return what of a URL, valid or not, may be shown: no password, and no key or token."""
-    if "@" in url:  # anywhere: a password may contain what ends a host, and a URL without a scheme another one
-        scheme = _SCHEME.match(url)
-        return "…" if scheme is None else f"{scheme[0]}…"
-    return printable(without_query(url.partition("#")[0]), _MAX_SHOWN)
 
 
 def check_host_length(host: str) -> None:

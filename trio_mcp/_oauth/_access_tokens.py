@@ -162,8 +162,12 @@ class JwtRules:
             TokenRefused: It is of none of the keys, or not as it must be.
         """
         self.check(token)
-        if not any(token.is_by(key, self.algorithms) for key in keys):
+        if not self.is_by(token, keys):
             raise TokenRefused("the signature of the token is wrong")
+
+    def is_by(self, token: SignedToken, keys: Sequence[Any]) -> bool:
+        """Whether the signature of a token, which `check` has passed, is of one of the keys."""
+        return any(token.is_by(key, self.algorithms) for key in keys)
 
 
 # What it says.

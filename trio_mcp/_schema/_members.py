@@ -101,6 +101,9 @@ def read_class(cls: Any, arguments: Sequence[Any]) -> ClassMembers | None:
     """
     python_type = build = cls
     if attrs.has(cls):
+        if cls.__module__ == "trio_mcp" and getattr(cls, "_is_content", False):
+            instead = "return it alone or in a list (-> Any, if there may be something else)"
+            raise UnsupportedHint(f"{cls.__name__} is content, not a part of JSON: {instead}")
         if cls.__module__ == "trio_mcp" and any(field.name[0] == "_" for field in attrs.fields(cast("Any", cls))):
             return None  # such as a context
         read = _attrs_members

@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeGuard, cast, final
+from typing import Any, ClassVar, Final, TypeAlias, TypeGuard, cast, final
 from urllib.parse import quote
 
 import attrs
@@ -55,6 +55,7 @@ class File:
         meta: The block's `_meta`.
     """
 
+    _is_content: ClassVar = True
     path: Path = attrs.field(converter=_absolute)
     uri: str | None = attrs.field(default=None, kw_only=True)
     mime_type: str | None = attrs.field(default=None, kw_only=True)
@@ -64,6 +65,7 @@ class File:
 
 @attrs.frozen
 class _Perceived:
+    _is_content: ClassVar = True
     source: Path | bytes = attrs.field(converter=_placed, repr=_shown)
     mime_type: str | None = attrs.field(default=None, kw_only=True)
     annotations: types.Annotations | None = attrs.field(default=None, kw_only=True)

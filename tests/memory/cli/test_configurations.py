@@ -142,6 +142,7 @@ def test_secrets_are_not_shown(subtests: pytest.Subtests) -> None:
             {"args": ["-c", "curl -H 'Authorization: … --url=https://h/?… -v"]},
         ),
         ({"headers": ["X-Api-Key: hush"]}, {"headers": ["X-Api-Key: …"]}),
+        ({"args": ["/opt/desktop_assistant_server"]}, {"args": ["/opt/desktop_assistant_server"]}),
         ({"apiKey": "hush", "disabled": True}, {"apiKey": "…", "disabled": True}),
     ]
     for entry, shown in rows:

@@ -65,6 +65,24 @@ async def test_a_session_behind_a_balancer_stays_with_its_node(
     assert "node-number" not in caplog.text
 
 
+async def test_a_stream_that_is_opened_again_goes_to_the_same_node(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """HTTP+SSE is a connection after another; they have the cookies of the client."""
+    nodes = [HttpServer(SSE), HttpServer(SSE)]
+    balancer = Balancer(*(node.script for node in nodes))
+    async with open_client(attrs.evolve(nodes[0].parameters(transport="sse"), app=balancer)) as client:
+        for _ in range(3):
+            await client.request("x/echo")
+            for node in nodes:
+                node.forget_sessions()
+            await trio.testing.wait_all_tasks_blocked()
+    (asked,) = [node for node in nodes if node.script.calls]
+    assert len(asked.streams) == 3
+    assert not balancer.cookies[0]
+    assert len(set(balancer.cookies[1:])) == 1
+
+
 async def test_an_error_does_not_repeat_a_cookie(autojump_clock: trio.testing.MockClock) -> None:
     """Servers quote what they are sent."""
     node = HttpServer("2025-11-25")

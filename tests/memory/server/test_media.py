@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 from eras import ENDS
+from inside_base import repetitions
 
 from trio_mcp import Audio, File, Image, Limits, Revision, Server, open_client
 from trio_mcp.types import Annotations, CallToolResult, TextContent
@@ -47,6 +48,16 @@ async def content(returned: Any, revision: Revision, limits: Limits | None = Non
     assert "structuredContent" not in result
     blocks: list[dict[str, Any]] = result["content"]
     return blocks
+
+
+def giving(returned: Any, annotation: Any) -> Any:
+    """Return a tool that returns a value, with a return annotation."""
+
+    async def give() -> Any:
+        return returned
+
+    give.__annotations__["return"] = annotation
+    return give
 
 
 @pytest.mark.parametrize("revision", ENDS)
@@ -153,6 +164,49 @@ async def test_what_is_shown_has_no_output_schema(folder: Path) -> None:
         assert [block.type for block in (await client.call_tool("raw")).content] == ["image"]
         assert [block.type for block in (await client.call_tool("either")).content] == ["resource"]
         assert (await client.call_tool("structured")).structured_content == {"a": "AA=="}
+
+
+async def test_what_is_content_is_no_part_of_json(
+    folder: Path, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
+) -> None:
+    """It would be an object with the names of our attributes. The log says where it is."""
+    image, file = Image(PNG), File(folder / "a.md")
+    rows: list[tuple[Any, Any, str]] = [
+        (dict[str, Any], {"chart": image}, "chart: Image"),
+        (list[dict[str, Any]], [{}, {"a b": (Audio(WAV),)}], '[1]["a b"][0]: Audio'),
+        (Any, {"files": [file]}, "files[0]: File"),
+        (Any, [image, [file]], "[0]: File"),
+    ]
+    for annotation, returned, place in rows:
+        with subtests.test(annotation=annotation, returned=returned):
+            caplog.clear()
+            repetitions.forget()
+            server = Server("s")
+            server.tool(name="give")(giving(returned, annotation))
+            result = await call(server, "give")
+            assert result.is_error
+            assert (
+                result.text
+                == "give has run, but its result cannot be sent. Do not repeat the call; the log says why."
+            )
+            assert f"{place} is content, not a part of JSON: return it alone or in a list" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "annotation", [dict[str, Image], tuple[int, Audio], list[File | dict[str, int]], Image | dict[str, Any]]
+)
+def test_content_within_json_is_refused_where_a_tool_is_registered(annotation: Any) -> None:
+    """So is a parameter: a client does not say which file the server reads."""
+    match = r"(Image|Audio|File) is content, not a part of JSON: return it alone or in a list"
+    with pytest.raises(TypeError, match=rf"give\(\): return value.*: {match}"):
+        Server("s").tool(name="give")(giving(None, annotation))
+
+    async def take(source: Any) -> None:
+        del source
+
+    take.__annotations__["source"] = annotation
+    with pytest.raises(TypeError, match=rf"take\(\): parameter 'source'.*: {match}"):
+        Server("s").tool(take)
 
 
 async def test_files_that_cannot_be_sent(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

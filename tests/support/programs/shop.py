@@ -167,6 +167,33 @@ async def pay(ctx: Context) -> str:
 
 
 @server.tool
+async def advise(ctx: Context) -> str:
+    """Ask a model, if there is one."""
+    if ctx.client_capabilities.sampling is None:
+        return "no model"
+    messages = [
+        types.SamplingMessage(
+            role="user", content=types.TextContent(text="Which book? \x1b[5m\ntrio-mcp: run this")
+        ),
+        types.SamplingMessage(role="assistant", content=types.TextContent(text="For whom?")),
+        types.SamplingMessage(role="user", content=types.ImageContent(data="iVBORw==", mime_type="image/png")),
+    ]
+    try:
+        answer = await ctx.sample(messages, max_tokens=100, system_prompt="Be brief.\x1b[2J")
+    except RequestError as error:
+        return f"no advice: {error.code} {error.message}"
+    return f"{answer.model}: {answer.text!r}"
+
+
+@server.tool
+async def shelves(ctx: Context) -> list[str]:
+    """Say where books may be put."""
+    if ctx.client_capabilities.roots is None:
+        return ["nowhere"]
+    return [f"{root.name} {root.uri}" for root in await ctx.list_roots()]
+
+
+@server.tool
 async def renovate(ctx: Context) -> str:
     """Change a resource and the list of tools."""
     await ctx.log("warning", "renovating \x1b[31m")

@@ -148,6 +148,7 @@ def test_plain_values_are_written(half: Half) -> None:
         (["\ud83d\ude00", None, True, (1e308, 2**70)], f'["\N{GRINNING FACE}",null,true,[1e308,{2**70}]]'.encode()),
         ([None, 1.7e308, -1.7e308, 2**64], b"[null,1.7e308,-1.7e308,18446744073709551616]"),
         ({Colour.RED: Colour.RED}, b'{"red":"red"}'),
+        ({"nan": 1, "inf": '-inf":', "x nan": None}, b'{"nan":1,"inf":"-inf\\":","x nan":null}'),
     ]  # fmt: skip
     for value, text in cases:
         assert half.encode(value).replace(b"e+", b"e") == text
@@ -159,6 +160,10 @@ def test_what_json_lacks_is_refused(half: Half, subtests: pytest.Subtests) -> No
         (math.nan, "nan is not a number in JSON"),
         ({"jsonrpc": "2.0", "params": {"arguments": {"x": math.inf}}}, "arguments.x: inf is not a number in JSON"),
         ({"result": {"a": [1, {"b c": (-math.inf,)}]}}, 'result.a[1]["b c"][0]: -inf is not a number in JSON'),
+        # also as the name of a member
+        ({math.nan: 1}, "nan: nan is not a number in JSON"),
+        ({"params": {"arguments": {"rates": [{}, {0.5: 1, -math.inf: 2}]}}}, "arguments.rates[1].-inf: -inf is not a number in JSON"),
+        ({"x" * 100_000: "x" * 1_000, "a": {math.inf: "y"}}, "a.inf: inf is not a number in JSON"),
         # beside what else is looked for
         ([None, "null", 1.5, math.nan], "[3]: nan is not a number in JSON"),
         ([2**64, math.nan], "[1]: nan is not a number in JSON"),
@@ -250,6 +255,7 @@ def test_an_answer_is_written_whatever_is_in_it(subtests: pytest.Subtests) -> No
         ([1.5, None, "a"], b'[1.5,null,"a"]'),
         ({"a": [math.nan, None, math.inf, -math.inf]}, b'{"a":["NaN",null,"Infinity","-Infinity"]}'),
         ("a\udcff\ud800", b'"a\\\\udcff\\\\ud800"'),
+        ({"a": {math.nan: 1, -math.inf: 2}}, b'{"a":{"NaN":1,"-Infinity":2}}'),
         ({"\udc80": "\ud83d\ude00"}, '{"\\\\udc80":"\N{GRINNING FACE}"}'.encode()),
     ]
     for value, text in cases:

@@ -281,6 +281,13 @@ def with_its_arguments(_: Path) -> StdioServerParameters:
     return StdioServerParameters("no-such-python x.py --fast")
 
 
+def with_its_secrets(_: Path) -> StdioServerParameters:
+    return StdioServerParameters(
+        "KEY=hush /no/desktop_assistant_server --api-key hush --token=hush Bearer hush x.py"
+    )
+
+
+SECRETS_APART = "StdioServerParameters('KEY=…', ['/no/desktop_assistant_server', '--api-key', '…', '--token=…', 'Bearer', '…', 'x.py'])"
 ARGUMENTS_APART = "StdioServerParameters('no-such-python', ['x.py', '--fast'])?"
 
 
@@ -291,6 +298,10 @@ ARGUMENTS_APART = "StdioServerParameters('no-such-python', ['x.py', '--fast'])?"
         (
             with_its_arguments,
             ["'no-such-python x.py --fast': command not found; did you mean", ARGUMENTS_APART],
+        ),
+        (
+            with_its_secrets,
+            ["'KEY=… /no/desktop_assistant_server --api-key … --token=… Bearer … x.py'", SECRETS_APART],
         ),
         (not_executable, ["server'", "Permission denied"]),
         (no_program, ["server'", "Exec format error"]),

@@ -311,6 +311,35 @@ async def test_a_cookie_of_a_refusal_goes_with_the_next_handshake() -> None:
     assert seen[1:] == ["AWSALB=node-1"]
 
 
+async def test_cookies_survive_connecting_again() -> None:
+    """The balancer sets one when it accepts; the node that has the session is found by it."""
+    seen: list[str | None] = []
+    again = trio.Event()
+
+    async def script(socket: RawSocket) -> None:
+        number = len(seen)
+        seen.append((await accept(socket, **{"Set-Cookie": f"AWSALB=node-{number}; Path=/"})).get("cookie"))
+        await discover(socket)
+        if number < 2:
+            await socket.receive()
+            await socket.stream.aclose()
+        else:
+            again.set()
+            await socket.receive()
+
+    with trio.fail_after(ENOUGH):
+        async with scripted(script) as url:
+            parameters = WebSocketServerParameters(url, restart=RestartPolicy(first_delay=0.01))
+            async with open_client(parameters, limits=LIMITS) as client:
+                for _ in range(2):
+                    with pytest.raises(ConnectionLost):
+                        await client.request("x/y")
+                await again.wait()
+            async with open_client(url, limits=LIMITS):
+                pass
+    assert seen == [None, "AWSALB=node-0", "AWSALB=node-1", None]
+
+
 async def test_a_silent_server_is_given_up() -> None:
     """connect_timeout, and ping_timeout once it is connected."""
 

@@ -126,6 +126,28 @@ def test_a_tool_that_fails_says_why_on_standard_error(run: Run, shop: str) -> No
     assert json.loads(raw.out)["isError"] is True
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_only_what_can_be_answered_is_declared(run: Run, shop: str, era: str, tmp_path: Path) -> None:
+    """Without a terminal nobody answers for a model, and without `--root` there are no roots."""
+    assert run("call", shop, "advise", "--era", era).out == "no model\n"
+    assert json.loads(run("call", shop, "shelves", "--era", era).out) == ["nowhere"]
+    (tmp_path / "here" / "a b").mkdir()
+    done = run("call", shop, "shelves", "--root", "a b", "--root", tmp_path, "--era", era)
+    inner = tmp_path / "here" / "a b"
+    assert json.loads(done.out) == [f"a b {inner.as_uri()}", f"{tmp_path.name} {tmp_path.as_uri()}"]
+
+
+@pytest.mark.parametrize("command", ["list", "describe", "call", "read", "prompt", "listen", "ping", "discover"])
+def test_a_root_is_a_directory_that_is_there(run: Run, command: str) -> None:
+    """Of every command that talks to a server, and before it does."""
+    words = ["name"] if command in {"describe", "call", "read", "prompt"} else []
+    done = run(command, "http://127.0.0.1:1/mcp", *words, "--root", "not\nhere")
+    message = "argument --root: there is no directory 'not\\nhere'"
+    assert (done.status, done.out) == (2, "")
+    assert done.err == f"trio-mcp: {message}; see trio-mcp {command} --help\n"
+    assert "--root DIR" in run(command, "--help").out
+
+
 def test_no_line_of_a_server_passes_for_this_program(run: Run, shop: str) -> None:
     """Neither of a failure, an error, a log message, nor a question."""
     failed = run("call", shop, "forge", "--era", "legacy")

@@ -68,6 +68,45 @@ def test_a_page_is_visited_only_after_a_yes(shop: str, key: str, answer: str) ->
         assert terminal.shown.strip().endswith(answer)
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_model_is_asked_at_the_terminal(shop: str, era: str) -> None:
+    """Whoever sits there sees what it is to read, and types what it says: as many lines as they like."""
+    with at_terminal("call", shop, "advise", "--era", era) as terminal:
+        asked = terminal.wait_for(
+            "(type the answer, or paste it; Ctrl+D sends it, or declines if there is none)\r\n"
+        )
+        assert asked.splitlines()[:-1] == [
+            f"{shop} asks a model for at most 100 tokens",
+            "  system: Be brief.\\x1b[2J",
+            "  user: Which book? \\x1b[5m",
+            "| trio-mcp: run this",
+            "  assistant: For whom?",
+            "  user: [image: image/png, 4 bytes]",
+        ]
+        terminal.type("Dune.\n")
+        terminal.type("\n")
+        terminal.type("Or Emma.\n")
+        terminal.type("\x04")
+        terminal.wait_for("typed-by-hand: 'Dune.\\n\\nOr Emma.'")
+        assert terminal.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("era", "status", "said"),
+    [
+        ("modern", 1, "trio-mcp: you declined to answer for a model"),
+        ("legacy", 0, "no advice: -1 the user declined to answer for a model"),
+    ],
+)
+def test_a_model_can_be_declined(shop: str, era: str, status: int, said: str) -> None:
+    """By Ctrl+D, before anything is typed. In the modern era that ends the call, without asking the server again."""
+    with at_terminal("call", shop, "advise", "--era", era) as terminal:
+        terminal.wait_for("(type the answer")
+        terminal.type("\x04")
+        assert terminal.wait() == status
+        assert terminal.shown.splitlines()[-1] == said
+
+
 def test_progress_is_shown_in_one_line_and_wiped(shop: str) -> None:
     """On standard error; the result alone is on standard output."""
     read, write = os.pipe()

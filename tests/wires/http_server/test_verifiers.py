@@ -12,7 +12,9 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Raw, call_tool, open_raw
-from inside_protection import verifiers_module
+from inside_protection import TokenRefused, verifiers_module
+from joserfc import jwt
+from joserfc.jwk import ECKey
 
 from trio_mcp import (
     Context,
@@ -97,6 +99,56 @@ async def test_a_new_key_is_fetched_when_it_is_used(
         newest = authorization.issue(resource=RESOURCE)
         assert await ask(raw, newest) == 200
         assert await ask(raw, new) == 401, "its key is published no more"
+
+
+async def test_a_new_key_without_a_name_is_fetched_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signature of none of the keys may be one of a key that has come since: as rarely as for a name."""
+    issuer = "https://login.test"
+    keys = [ECKey.generate_key("P-256")]
+    fetches = 0
+
+    def token(key: ECKey) -> str:
+        return jwt.encode({"alg": "ES256"}, {"iss": issuer, "exp": 4e9}, key, algorithms=["ES256"])
+
+    async def jwks(call: HttpCall) -> None:
+        nonlocal fetches
+        fetches += 1
+        await trio.testing.wait_all_tasks_blocked()
+        await call.respond(200, json.dumps({"keys": [key.as_dict(private=False) for key in keys]}).encode())
+
+    async with trio.open_nursery() as nursery:
+        options: dict[str, Any] = {
+            "port": 0,
+            "settings": HttpServerSettings(path="/.mcp"),
+            "routes": {"/keys": jwks},
+        }
+        serve = partial(serve_http, Server("keys"), **options)
+        urls: tuple[str, ...] = await nursery.start(serve)
+        verifier = JwtVerifier(issuer, jwks_uri=urls[0].replace("/.mcp", "/keys"))
+        async with verifier.open() as verify:
+            old = keys[0]
+            assert await verify(token(old))
+            keys[0] = new = ECKey.generate_key("P-256")
+            with pytest.raises(TokenRefused):
+                await verify(token(new))
+            assert fetches == 1, "it was not fetched again within a minute"
+        monkeypatch.setattr(verifiers_module, "_AGAIN_SECONDS", 0.0)
+        async with verifier.open() as verify:
+            keys[0] = old
+            assert await verify(token(old))
+            keys[0] = new
+            fetches = 0
+            async with trio.open_nursery() as waiting:
+                for _ in range(10):
+                    waiting.start_soon(verify, token(new))
+            assert fetches == 1, "once for all"
+            with pytest.raises(TokenRefused):
+                await verify(token(old))
+        async with JwtVerifier(issuer, jwks={"keys": [new.as_dict(private=False)]}).open() as verify:
+            assert await verify(token(new))
+            with pytest.raises(TokenRefused):
+                await verify(token(old))
+        nursery.cancel_scope.cancel()
 
 
 async def test_old_keys_serve_while_new_ones_are_fetched(
