@@ -203,7 +203,14 @@ class WebSocketEnd(Channel):
         self._waiting = 0
         self._note_kept()
         self._go_on()
-        return [Incoming(data, self._origin_of(data)) for data in queue]
+        found: list[Received] = []
+        is_lost = self._why is not None  # what had come before may be received
+        for data in queue:
+            message = Incoming(data, self._origin_of(data))
+            if self._why is not None and not is_lost:  # by this very message: there is no room for it
+                raise self._ended()
+            found.append(message)
+        return found
 
     def _put(self, data: bytes) -> None:
         """Let a message wait until it is received."""
@@ -328,6 +335,11 @@ class WebSocketChannel(WebSocketEnd):
 
     def _go_on(self) -> None:
         self._stream.go_on()
+
+    def lose(self, reason: str, code: int = TRY_AGAIN_LATER) -> None:
+        """Close the connection, and keep nothing that still comes; see `WebSocketEnd.lose`."""
+        self._last = min(self._last, self._taken)
+        super().lose(reason, code)
 
     def _note_read(self) -> None:
         if self._must_close.is_set():

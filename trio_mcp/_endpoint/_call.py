@@ -63,8 +63,8 @@ class RequestLoans:
 
         the body, while it arrives ──> the message, while it is served ──> the answer, until it is taken
 
-    Each is a loan of the server's account, in the name of the client. What waits for the client, a body or an
-    answer, gives way when memory is short; a message that is being served does not.
+    Each is a loan of the server's account, in the name of the client. When memory is short, what is new is
+    refused; who sends or reads slowly is cut by a timeout.
 
     Args:
         pool: Lends the bytes; `None` if they are not counted.
@@ -79,26 +79,20 @@ class RequestLoans:
     key: str = ""
     served: MessageLoan | None = attrs.field(default=None, init=False)
     _body: Loan | None = attrs.field(default=None, init=False)
-    _drop_body: Callable[[], object] = attrs.field(default=nothing, init=False)
     _answer: Loan | None = attrs.field(default=None, init=False)
 
-    def grow_body(self, size: int, give_way: Callable[[], object]) -> int:
+    def grow_body(self, size: int) -> int:
         """Borrow for the part of the body that was received. Returns up to which size that lasts.
 
         Args:
             size: How large that part is, in bytes; more than `SMALL`.
-            give_way: Called if the body has to be dropped before it is complete. Must not wait.
 
         Raises:
             HttpRefused: There is no room for it.
         """
         amount = -(-size // STEP) * STEP
-        self._drop_body = give_way
-        self._body = self._grown(self._body, "bodies", amount, self._let_body_go)
+        self._body = self._grown(self._body, "bodies", amount)
         return amount
-
-    def _let_body_go(self) -> None:
-        self._drop_body()
 
     def serve(self, body: bytes, max_decoded_bytes: int) -> None:
         """Borrow for the whole body and for what it takes decoded, in place of the loan for the body.
@@ -128,12 +122,11 @@ class RequestLoans:
                 problem, f"there is no room for a message that takes {amount} bytes of memory"
             ) from None
 
-    def keep_answer(self, size: int, cut: Callable[[], object]) -> None:
+    def keep_answer(self, size: int) -> None:
         """Borrow for a whole answer that waits to be sent, and for the message, which is still in memory.
 
         Args:
             size: How large the answer is, in bytes.
-            cut: Called if the answer has to be dropped before the connection has taken it. Must not wait.
 
         Raises:
             HttpRefused: There is no room for it.
@@ -142,28 +135,26 @@ class RequestLoans:
         if served is not None and not served.loan.is_given_back:
             size += served.loan.amount
             served.loan.give_back()
-        self.grow_answer(size, cut)
+        self.grow_answer(size)
 
-    def grow_answer(self, size: int, cut: Callable[[], object]) -> int:
+    def grow_answer(self, size: int) -> int:
         """Borrow for what waits to be sent of a stream, in place of the loan before; see `keep_answer`.
 
         Returns up to which size that lasts.
         """
         amount = 0 if size <= SMALL else -(-size // STEP) * STEP
         if self._answer is not None or amount:
-            self._answer = self._grown(self._answer, "answers", amount, cut)
+            self._answer = self._grown(self._answer, "answers", amount)
         return max(SMALL, amount)
 
-    def _grown(
-        self, loan: Loan | None, kind: Literal["bodies", "answers"], amount: int, give_way: Callable[[], object]
-    ) -> Loan | None:
+    def _grown(self, loan: Loan | None, kind: Literal["bodies", "answers"], amount: int) -> Loan | None:
         """Borrow, or change a loan; return the loan."""
         if self._pool is None:
             return None
         try:
             if loan is None:
-                return self._pool.lend(self.key, kind, amount, give_way, own_gives_way=True)
-            loan.change(amount, own_gives_way=True)
+                return self._pool.lend(self.key, kind, amount)
+            loan.change(amount)
         except Overdrawn as problem:
             what = "the body" if kind == "bodies" else "the answer"
             raise _no_room(problem, f"there is no room for {what}") from None
@@ -191,11 +182,6 @@ def _too_costly(takes: str) -> HttpRefused:
 
 def _no_room(problem: Overdrawn, what: str) -> HttpRefused:
     return busy(429 if problem.is_own else 503, f"{what}: {problem}")
-
-
-def gave_way(what: str) -> HttpRefused:
-    """Return the refusal of what was dropped because others needed the room."""
-    return busy(503, f"{what} had to make room for others (max_kept_bytes, max_kept_bytes_per_principal)")
 
 
 @final
@@ -552,7 +538,7 @@ class HttpCall(CheckedAnswer, abc.ABC):
         self.on_answer()
         body = b"" if status in BODILESS else body
         if len(body) > SMALL:
-            self.loans.keep_answer(len(body), self.cut)
+            self.loans.keep_answer(len(body))
         if body:
             fields.append(self.content_type_field(content_type))
         if status not in BODILESS and not is_declared:

@@ -127,7 +127,7 @@ class StreamWriter:
         """
         size = self._sending + more + (0 if self._queue is None else self._queue.size)
         if size > self._covered or (size <= SMALL < self._covered):
-            self._covered = self._call.loans.grow_answer(size, self._call.cut)
+            self._covered = self._call.loans.grow_answer(size)
 
     def cut(self, refused: HttpRefused) -> None:
         """End the stream at once: there is no room for what its client does not read."""

@@ -27,7 +27,7 @@ import trio
 from .._codec._jsonrpc import encode_error
 from .._core._http1 import ChunkedReader, HeaderField, Headers, ReadFields, check_lines, closes, framing_of
 from .._core._http_rules import HttpRefused, HttpServerSettings, audit_http
-from .._endpoint._call import SMALL, RequestLoans, gave_way
+from .._endpoint._call import SMALL, RequestLoans
 from .._errors import LocalProtocolError
 from .._logs import Log
 from .._oauth._principal import ClientCertificate
@@ -614,12 +614,9 @@ class RequestBody:
         """Borrow for what was received, in the name of its client."""
         if self._loans is not None and self._refusal is None and not self.is_too_large:
             try:
-                self._covered = self._loans.grow_body(self._size, self._give_way)
+                self._covered = self._loans.grow_body(self._size)
             except HttpRefused as refused:
                 self._refuse(refused)
-
-    def _give_way(self) -> None:
-        self._refuse(gave_way("the body that was received"))
 
     def _refuse(self, refusal: HttpRefused) -> None:
         if self._refusal is None:

@@ -135,7 +135,7 @@ async def _answer(call: HttpCall, reader: FrameReader) -> None:
             status, headers, body = decode_whole(payload)
             call.on_answer()
             if len(body) > SMALL:
-                call.loans.keep_answer(len(body), call.cut)
+                call.loans.keep_answer(len(body))
             call.note_started()
             await call.send_whole(status, headers, body)
             return
