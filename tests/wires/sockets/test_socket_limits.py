@@ -25,10 +25,10 @@ from trio_mcp import Limits, SocketServerSettings, open_client
 
 pytestmark = pytest.mark.timeout(60)
 
-SHORT = 20.0
+SHORT = 1_000.0
 """Seconds after which a limit of time is meant to act in these tests, which let them pass."""
 
-LONG = 1_000.0
+LONG = 100_000.0
 """The same of a limit that is not meant to."""
 
 TIMED = SocketServerSettings(message_timeout=SHORT, idle_timeout=SHORT, send_timeout=SHORT)
@@ -67,7 +67,7 @@ async def test_half_a_message_is_not_waited_for_while_a_request_is_open(kind: Ki
     """Nor if it comes drop by drop; and what is whole begins the time anew."""
     settings = attrs.evolve(TIMED, idle_timeout=LONG)
     async with serving_at(kind, make_server(), tmp_path, settings) as url, connect(url) as line:
-        await line.send(modern(1, "tools/call", name="sleep", arguments={"seconds": 60}))
+        await line.send(modern(1, "tools/call", name="sleep", arguments={"seconds": LONG}))
         message = json.dumps(modern(2, "tools/call", name="echo", arguments={"text": "x"})).encode()
         for drop in (message[:1], message[1:2], message[2:3]):
             await line.stream.send_all(drop)
