@@ -33,18 +33,18 @@ from trio_mcp.testing import AuthorizationServer
 
 PROGRAM = """
 import sys, trio, trio.testing
-from trio_mcp import FileTokenStore, OAuth, open_client
+from trio_mcp import FileTokenStore, Limits, OAuth, open_client
 
 class Store(FileTokenStore):
-    # Each look for the login of another takes its time: more than requests have, but for the first, with which
-    # the waiting begins.
+    # Each look for the login of another takes its time: more than requests have, but for the two with which the
+    # waiting begins.
     looks = 0
 
     async def get(self, key):
         if key.startswith("login"):
             self.looks += 1
-            if self.looks > 1:
-                trio.lowlevel.current_clock().jump(100)
+            if self.looks > 2:
+                trio.lowlevel.current_clock().jump(100_000)
             print("looked", flush=True)
         return await super().get(key)
 
@@ -57,7 +57,8 @@ async def main():
         store=Store(sys.argv[2]), open_page=never, listen=False,
         redirect_uri="http://localhost:3000/callback",
     )
-    async with open_client(sys.argv[1], auth=auth, request_timeout=30.0) as client:
+    limits = Limits(connect_timeout=1_000, discover_timeout=1_000)
+    async with open_client(sys.argv[1], auth=auth, limits=limits, request_timeout=1_000) as client:
         print((await client.call_tool("hello")).text, flush=True)
 
 trio.run(main, clock=trio.testing.MockClock(rate=1))
@@ -106,7 +107,7 @@ async def test_a_process_waits_for_the_login_of_another(tmp_path: Path) -> None:
 
         async def log_in(page: str) -> str | None:
             other.append(start(url, file))
-            await wait_said(other[0], *[b"looked\n"] * 3)
+            await wait_said(other[0], *[b"looked\n"] * 5)
             return await log_in_at(page)
 
         auth = OAuth(store=FileTokenStore(file), open_page=log_in, listen=False, redirect_uri=CALLBACK)
