@@ -33,16 +33,15 @@ async def serving_at(
 ) -> AsyncGenerator[str]:
     """Serve, and yield where; nothing is served any more, and no task is left, after it."""
     tasks = trio.lowlevel.current_statistics().tasks_living
-    with trio.fail_after(ENOUGH):
-        async with trio.open_nursery() as nursery:
-            serve: Any = (
-                partial(serve_tcp, server, port=0)
-                if kind == "tcp"
-                else partial(serve_unix, server, folder / "socket")
-            )
-            (url,) = await nursery.start(partial(serve, settings=settings, shutdown=shutdown))
-            yield url
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        serve: Any = (
+            partial(serve_tcp, server, port=0)
+            if kind == "tcp"
+            else partial(serve_unix, server, folder / "socket")
+        )
+        (url,) = await nursery.start(partial(serve, settings=settings, shutdown=shutdown))
+        yield url
+        nursery.cancel_scope.cancel()
     assert trio.lowlevel.current_statistics().tasks_living == tasks
     assert not (folder / "socket").exists()
 

@@ -7,15 +7,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, final
 
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
-__all__ = ["PatientClock", "run_patiently"]
+__all__ = ["STILL", "PatientClock", "pass_time", "run_patiently"]
 
 STEP: Final = 0.01
 """Seconds that may go by while tasks run, from one look at the clock to the next."""
 
 LATE: Final = 1e-6
 """Seconds by which a sleep is longer than was asked for, so that what is measured is never less, however rounded."""
+
+STILL: Final = 0.005
+"""Seconds without anything coming in after which all is received that was sent: it is in the kernel already."""
 
 
 @final
@@ -50,11 +53,27 @@ class PatientClock(trio.abc.Clock):
             self._asleep_until = None
         return self._now
 
+    def jump(self, seconds: float) -> None:
+        """Let so many seconds pass, in none."""
+        self._now += seconds
+
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Say how long the event loop may sleep, which it is about to do."""
         now = self.current_time()
         self._asleep_until = max(now, deadline)
         return self._asleep_until - now
+
+
+async def pass_time(seconds: float) -> None:
+    """Let so much time pass at once, when all tasks wait: what was sent to one of them before has been received.
+
+    So a limit of time passes when a test means it to, also one of minutes, and not before. What other processes do
+    takes them real time.
+    """
+    clock = trio.lowlevel.current_clock()
+    assert isinstance(clock, PatientClock)
+    await wait_all_tasks_blocked(STILL)
+    clock.jump(seconds)
 
 
 def run_patiently(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import time
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, get_args
 
 import pytest
 import trio
+import trio.testing
 from logging_in import log_in_at
+from patient_clock import STILL, pass_time
 from shared.auth_both_halves import logged_in
 
 from trio_mcp import (
@@ -61,12 +64,12 @@ async def test_an_authorization_server_that_does_wrong_gets_nothing(subtests: py
 
 async def test_a_listener_outlives_the_token_with_which_it_was_opened() -> None:
     """The server ends the stream when the token expires; the client subscribes again with a fresh one."""
-    login = AuthorizationServer(lifetime=2.0)
+    login = AuthorizationServer()
     async with (
         logged_in(login, "2026-07-28", {"leeway": 0.0}) as client,
         client.listen(tools_list_changed=True) as changes,
     ):
-        login.lifetime = 3_600.0  # of the next one
+        await pass_time(login.lifetime + 1)
         assert isinstance(await anext(changes), Resynced), "changes may have been missed meanwhile"
         assert dict(login.grants)["refresh_token"] >= 1
         await client.call_tool("open_shop")
@@ -75,14 +78,14 @@ async def test_a_listener_outlives_the_token_with_which_it_was_opened() -> None:
 
 
 async def test_the_end_of_a_token_is_logged_once_for_all_listeners(caplog: pytest.LogCaptureFixture) -> None:
-    login = AuthorizationServer(lifetime=2.0)
+    login = AuthorizationServer()
     with caplog.at_level("WARNING"):
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(logged_in(login, "2026-07-28", {"leeway": 0.0}))
             listeners = [
                 await stack.enter_async_context(client.listen(tools_list_changed=True)) for _ in range(5)
             ]
-            login.lifetime = 3_600.0  # of the next one
+            await pass_time(login.lifetime + 1)
             for changes in listeners:
                 assert isinstance(await anext(changes), Resynced)
     assert caplog.text.count("interrupted") == 1
@@ -105,9 +108,15 @@ async def test_a_session_does_not_outlive_the_person(revision: str) -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_a_websocket_whose_token_ends(restarts: bool) -> None:
+async def test_a_websocket_whose_token_ends(restarts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server closes it; the client comes back with another token, if it may, and asks nobody."""
-    login = AuthorizationServer(lifetime=2.0)
+    real, ahead = time.time, 0.0
+
+    def now() -> float:
+        return real() + ahead
+
+    monkeypatch.setattr(time, "time", now)  # both halves and what is stored tell the end of a token by it
+    login = AuthorizationServer(now=now)
     server: Server[Any] = Server("orders")
 
     @server.tool
@@ -127,8 +136,9 @@ async def test_a_websocket_whose_token_ends(restarts: bool) -> None:
         await nursery.start(partial(serve_websocket, server, port=port, auth=protected))
         async with open_client(parameters) as client:
             assert (await client.call_tool("whoami")).text == "ann"
-            login.lifetime = 3_600.0
-            await trio.sleep(3.5)  # the end of a token is a whole second, and not before its lifetime is over
+            ahead = login.lifetime + 1
+            await pass_time(ahead)
+            await trio.testing.wait_all_tasks_blocked(STILL)  # it has been closed
             if restarts:
                 assert (await client.call_tool("whoami")).text == "ann"
             else:

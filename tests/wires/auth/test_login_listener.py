@@ -20,6 +20,7 @@ import trio.testing
 from authorization_pages import shows
 from inside_oauth import OpenPage, open_listener, path_for
 from oauth_script import ORIGIN, ProtectedScript
+from patient_clock import pass_time
 from places import ROOT
 from unmeasured import unmeasured
 
@@ -177,12 +178,25 @@ async def test_open_page_may_follow_the_page_itself(kind: str) -> None:
 
 
 async def test_a_plain_open_page_that_never_ends_is_left_alone() -> None:
-    release = threading.Event()
+    called, release = threading.Event(), threading.Event()
+
+    def never_end(_: str) -> None:
+        called.set()
+        release.wait()
+
+    async def pass_the_time() -> None:
+        while not called.is_set():
+            await trio.sleep(0.01)
+        await pass_time(20)
+
     try:
-        with pytest.raises(AuthorizationFailed, match="login_timeout"):
-            auth = OAuth(open_page=lambda _: print(end="") if release.wait(60) else None, login_timeout=0.2)
-            async with open_client(ProtectedScript().parameters(), auth=auth):
-                pass
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pass_the_time)
+            with pytest.raises(AuthorizationFailed, match="login_timeout"):
+                async with open_client(
+                    ProtectedScript().parameters(), auth=OAuth(open_page=never_end, login_timeout=20)
+                ):
+                    pass
     finally:
         release.set()
 

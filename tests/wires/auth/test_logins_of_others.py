@@ -12,9 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 from logging_in import log_in_at
 from oauth_script import CALLBACK
+from patient_clock import pass_time
 from places import ROOT
 from unmeasured import unmeasured
 
@@ -30,8 +32,21 @@ from trio_mcp.testing import AuthorizationServer
 # Other processes.
 
 PROGRAM = """
-import sys, trio
-from trio_mcp import FileTokenStore, OAuth, open_client
+import sys, trio, trio.testing
+from trio_mcp import FileTokenStore, Limits, OAuth, open_client
+
+class Store(FileTokenStore):
+    # Each look for the login of another takes its time: more than requests have, but for the two with which the
+    # waiting begins.
+    looks = 0
+
+    async def get(self, key):
+        if key.startswith("login"):
+            self.looks += 1
+            if self.looks > 2:
+                trio.lowlevel.current_clock().jump(100_000)
+            print("looked", flush=True)
+        return await super().get(key)
 
 async def never(url):
     print("asked", flush=True)
@@ -39,13 +54,14 @@ async def never(url):
 
 async def main():
     auth = OAuth(
-        store=FileTokenStore(sys.argv[2]), open_page=never, listen=False,
+        store=Store(sys.argv[2]), open_page=never, listen=False,
         redirect_uri="http://localhost:3000/callback",
     )
-    async with open_client(sys.argv[1], auth=auth, request_timeout=1.0) as client:
+    limits = Limits(connect_timeout=1_000, discover_timeout=1_000)
+    async with open_client(sys.argv[1], auth=auth, limits=limits, request_timeout=1_000) as client:
         print((await client.call_tool("hello")).text, flush=True)
 
-trio.run(main)
+trio.run(main, clock=trio.testing.MockClock(rate=1))
 """
 
 
@@ -76,50 +92,70 @@ def start(url: str, file: Path) -> subprocess.Popen[bytes]:
     )
 
 
+async def wait_said(process: subprocess.Popen[bytes], *lines: bytes) -> None:
+    """Wait until a process has said what is expected of it, and nothing else."""
+    assert process.stdout is not None
+    for line in lines:
+        assert await trio.to_thread.run_sync(process.stdout.readline) == line
+
+
 async def test_a_process_waits_for_the_login_of_another(tmp_path: Path) -> None:
     """It asks nobody itself meanwhile, and its clocks stand still."""
     file = tmp_path / "tokens.json"
-    async with protected() as (url, login):
+    async with protected() as (url, _):
         other: list[subprocess.Popen[bytes]] = []
 
         async def log_in(page: str) -> str | None:
-            asked = len(login.requests)
             other.append(start(url, file))
-            while len(login.requests) == asked:
-                await trio.sleep(0.05)  # until it has found out where a person would log in
-            await trio.sleep(2.0)
+            await wait_said(other[0], *[b"looked\n"] * 5)
             return await log_in_at(page)
 
         auth = OAuth(store=FileTokenStore(file), open_page=log_in, listen=False, redirect_uri=CALLBACK)
         async with open_client(url, auth=auth) as client:
             await client.call_tool("hello")
-        out, errors = await trio.to_thread.run_sync(other[0].communicate, abandon_on_cancel=True)
-    assert (out, errors.decode()[-2000:]) == (b"hello\n", "")
+        (process,) = other
+        assert process.stdout is not None
+        said = (await trio.to_thread.run_sync(process.stdout.read)).splitlines()
+        _, errors = await trio.to_thread.run_sync(process.communicate)
+    assert (set(said) - {b"looked"}, errors.decode()[-2000:]) == ({b"hello"}, "")
     assert [each.name for each in tmp_path.iterdir()] == ["tokens.json"]
 
 
-async def test_a_process_that_is_killed_in_a_login_holds_nobody_up_for_long(tmp_path: Path) -> None:
+async def test_a_process_that_is_killed_in_a_login_holds_nobody_up_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its note is good for 15 s, unless it says so again."""
     file = tmp_path / "tokens.json"
     async with protected() as (url, _):
+        began = time.time()
         victim = start(url, file)
-        assert victim.stdout is not None
-        assert await trio.to_thread.run_sync(victim.stdout.readline) == b"asked\n"
+        await wait_said(victim, b"looked\n", b"asked\n")
         victim.kill()
         await trio.to_thread.run_sync(victim.communicate)
         kept: dict[str, Any] = json.loads(file.read_text())["entries"]
         (note,) = [key for key in kept if key.startswith("login")]
         said = json.loads(kept[note][0])
-        assert 0 < said["until"] - time.time() <= 15
-        store = FileTokenStore(file)
-        await store.set(note, json.dumps({**said, "until": time.time() + 1}))
-        asked: list[float] = []
+        assert began <= said["until"] - 15 <= time.time()
+        store, get = FileTokenStore(file), FileTokenStore.get
+        looked: list[bool] = []
+        asked: list[int] = []
+
+        async def look(self: FileTokenStore, key: str) -> str | None:
+            if key == note:
+                looked.append(is_good := len(looked) < 3)
+                await self.set(note, json.dumps({**said, "until": time.time() + (10 if is_good else -1)}))
+                if 1 < len(looked) <= 4:  # it waits
+                    await pass_time(100)  # more than a request has
+            return await get(self, key)
 
         async def log_in(page: str) -> str | None:
-            asked.append(time.time())
+            asked.append(len(looked))
             return await log_in_at(page)
 
+        monkeypatch.setattr(FileTokenStore, "get", look)
         auth = OAuth(store=store, open_page=log_in, listen=False, redirect_uri=CALLBACK)
-        async with open_client(url, auth=auth, request_timeout=0.5) as client:
+        async with open_client(url, auth=auth, request_timeout=30) as client:
             await client.call_tool("hello")
+    assert looked[:4] == [True, True, True, False]
     assert len(asked) == 1
+    assert asked[0] >= 4

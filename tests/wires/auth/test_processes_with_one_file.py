@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -27,14 +28,15 @@ import sys, trio
 from trio_mcp import FileTokenStore, OAuth, open_client
 
 async def main():
-    auth = OAuth(
-        store=FileTokenStore(sys.argv[2]), open_page=None, listen=False,
-        redirect_uri="http://localhost:3000/callback",
-    )
-    async with open_client(sys.argv[1], auth=auth) as client:
-        for _ in range(int(sys.argv[3])):
-            await client.call_tool("hello")
-            await trio.sleep(0.1)
+    while await trio.to_thread.run_sync(sys.stdin.readline):
+        auth = OAuth(
+            store=FileTokenStore(sys.argv[2]), open_page=None, listen=False,
+            redirect_uri="http://localhost:3000/callback",
+        )
+        async with open_client(sys.argv[1], auth=auth) as client:
+            for _ in range(3):
+                await client.call_tool("hello")
+        print("called", flush=True)
 
 trio.run(main)
 """
@@ -49,17 +51,27 @@ class Place:
     file: Path
     login: AuthorizationServer
 
-    def start(self, calls: int) -> subprocess.Popen[bytes]:
-        """Start a process that makes calls, and asks nobody to log in."""
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start a process that makes calls for each line that it gets, and asks nobody to log in."""
         return subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, self.url, str(self.file), str(calls)],
+            [sys.executable, "-c", PROGRAM, self.url, str(self.file)],
             env={**unmeasured(), "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
 
+    async def expire(self) -> None:
+        """Let the token in the file have ended, for all who read it."""
+        store = FileTokenStore(self.file)
+        (key,) = (key for key in kept(self.file) if key.startswith("token"))
+        token = json.loads(await store.get(key) or "")
+        assert token["expires_at"] > time.time()
+        await store.set(key, json.dumps({**token, "expires_at": time.time() - 1}))
+
 
 @asynccontextmanager
-async def place(file: Path, lifetime: float) -> AsyncGenerator[Place]:
+async def place(file: Path) -> AsyncGenerator[Place]:
     """Serve a protected server, and have somebody log in."""
     server: Server[Any] = Server("orders")
 
@@ -67,7 +79,7 @@ async def place(file: Path, lifetime: float) -> AsyncGenerator[Place]:
     async def hello() -> str:
         return "hello"
 
-    login = AuthorizationServer(lifetime=lifetime)
+    login = AuthorizationServer()
     auth = OAuth(
         store=FileTokenStore(file),
         open_page=log_in_at,
@@ -87,6 +99,14 @@ async def place(file: Path, lifetime: float) -> AsyncGenerator[Place]:
         nursery.cancel_scope.cancel()
 
 
+def call(*processes: subprocess.Popen[bytes]) -> None:
+    """Have processes make their calls, all at once."""
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+
+
 async def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     """Wait until a process has ended."""
     _, errors = await trio.to_thread.run_sync(process.communicate, abandon_on_cancel=True)
@@ -100,32 +120,40 @@ def kept(file: Path) -> dict[str, Any]:
 
 async def test_processes_refresh_one_after_the_other(tmp_path: Path) -> None:
     """A refresh token that comes twice ends the login for all."""
-    async with place(tmp_path / "tokens.json", lifetime=1.0) as here:
-        processes = [here.start(40) for _ in range(3)]
+    async with place(tmp_path / "tokens.json") as here:
+        processes = [here.start() for _ in range(3)]
+        for _ in range(4):
+            await here.expire()
+            call(*processes)
+            for process in processes:
+                assert process.stdout is not None
+                said = await trio.to_thread.run_sync(process.stdout.readline)
+                assert said == b"called\n", await ended(process)
         assert [await ended(process) for process in processes] == [(0, "")] * 3
         grants = here.login.grants
     assert grants["authorization_code"] == 1
-    assert grants["refresh_token"] >= 3
+    assert grants["refresh_token"] == 4, "once for all of them"
     assert sum(key.startswith("token") for key in kept(here.file)) == 1
     assert [each.name for each in tmp_path.iterdir()] == ["tokens.json"]
 
 
 async def test_a_process_that_is_killed_in_a_refresh_leaves_the_file_to_the_others(tmp_path: Path) -> None:
     """It has the lock then, and a request is on its way."""
-    async with place(tmp_path / "tokens.json", lifetime=1.0) as here:
-        here.login.lifetime = 3_600.0
-        await trio.sleep(1.5)
+    async with place(tmp_path / "tokens.json") as here:
+        await here.expire()
         for _ in range(2):
             here.login.misbehaviours.add("hanging-token-endpoint")
             asked = len(here.login.requests)
-            victim = here.start(1)
+            victim = here.start()
+            call(victim)
             while not any(each.path == "/token" for each in list(here.login.requests)[asked:]):
                 await trio.sleep(0.02)
             assert any(each.suffix == ".lock" for each in tmp_path.iterdir()), "it holds the key"
             victim.send_signal(signal.SIGKILL)
             assert (await ended(victim))[0] == -signal.SIGKILL
             here.login.misbehaviours.clear()
-        others = [here.start(2) for _ in range(2)]
+        others = [here.start() for _ in range(2)]
+        call(*others)
         assert [await ended(process) for process in others] == [(0, "")] * 2
         grants = here.login.grants
     assert grants["authorization_code"] == 1
@@ -145,8 +173,8 @@ async def main():
     for n in range(100_000):
         async with store.exclusive("x"):
             await store.set(f"key {n % 50}", "v" * 2000)
-            if n == 5:
-                print("begun", flush=True)
+            if n >= 5:
+                print(n, flush=True)
 
 trio.run(main)
 """
@@ -156,8 +184,8 @@ trio.run(main)
         stdout=subprocess.PIPE,
     )
     assert process.stdout is not None
-    assert await trio.to_thread.run_sync(process.stdout.readline) == b"begun\n"
-    await trio.sleep(0.01 * (1 + 7 * n))
+    for done in range(1 + 20 * n):
+        assert await trio.to_thread.run_sync(process.stdout.readline) == b"%d\n" % (5 + done)
     process.send_signal(signal.SIGKILL)
     await trio.to_thread.run_sync(process.wait)
     process.stdout.close()

@@ -85,16 +85,20 @@ async def test_what_looks_like_an_answer_is_never_answered(diary: Path) -> None:
         assert await server.receive_all() == []
 
 
-async def test_a_duplicate_id_in_flight_is_refused(diary: Path) -> None:
+async def test_a_duplicate_id_in_flight_is_refused(diary: Path, tmp_path: Path) -> None:
     """2026-07-28, basic: an id must not match another that is not answered yet; and 1 is not "1"."""
     async with witness(diary) as server:
         await server.send(
-            call(1, "sleep", seconds=0.5, name="a"), call(1, "echo", text="b"), call("1", "echo", text="c")
+            call(1, "until", path=str(tmp_path / "go on")),
+            call(1, "echo", text="b"),
+            call("1", "echo", text="c"),
         )
-        refused, other, first = [await server.receive() for _ in range(3)]
+        refused, other = [await server.receive() for _ in range(2)]
+        (tmp_path / "go on").touch()
+        first = await server.receive()
         assert (refused["id"], refused["error"]["code"]) == (1, -32600)
         assert (other["id"], other["result"]["content"][0]["text"]) == ("1", "c")
-        assert (first["id"], first["result"]["content"][0]["text"]) == (1, "slept")
+        assert (first["id"], first["result"]["content"][0]["text"]) == (1, "there")
         await server.send(call(1, "echo", text="free again"))
         assert (await server.receive())["result"]["content"][0]["text"] == "free again"
         await server.close_input()

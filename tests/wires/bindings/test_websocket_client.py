@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+from patient_clock import pass_time
 from shared.bindings_websocket_client import accept
 from websocket_raw import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, RawSocket, frame
 from wires import wait_lost
@@ -33,7 +34,7 @@ from trio_mcp import (
 )
 
 ENOUGH = 120
-LIMITS = Limits(goodbye_timeout=0.5, connect_timeout=2, discover_timeout=0.5)
+LIMITS = Limits(goodbye_timeout=0.5)
 Script = Callable[[RawSocket], Awaitable[object]]
 
 
@@ -352,13 +353,20 @@ async def test_a_silent_server_is_given_up() -> None:
         await trio.sleep_forever()
 
     with trio.fail_after(ENOUGH):
-        async with scripted(silent) as url:
+        async with scripted(silent) as url, trio.open_nursery() as nursery:
+            nursery.start_soon(pass_time, 20)
             with pytest.raises(ConnectionLost, match="connect_timeout"):
-                async with open_client(url, limits=Limits(connect_timeout=0.3)):
+                async with open_client(url, limits=Limits(connect_timeout=20)):
                     raise AssertionError
-        async with scripted(falls_silent) as url:
-            parameters = WebSocketServerParameters(url, ping_interval=0.1, ping_timeout=0.2)
+        async with scripted(falls_silent) as url, trio.open_nursery() as nursery:
+            parameters = WebSocketServerParameters(url, ping_interval=10, ping_timeout=20)
             async with open_client(parameters, limits=LIMITS) as client:
+
+                @nursery.start_soon
+                async def pass_the_time() -> None:
+                    await pass_time(10)
+                    await pass_time(20)
+
                 lost = await wait_lost(lambda: client.request("x/y"))
                 assert "ping_timeout" in lost.reason
 

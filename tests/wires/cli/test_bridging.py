@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 import trio
 from commands import SHOP, Run
+from patient_clock import pass_time
 from terminals import ENOUGH
 
 import trio_mcp
@@ -172,8 +173,16 @@ async def test_a_deadline_at_the_client_cancels_the_handler_behind(
         with trio.fail_after(ENOUGH):
             async with open_client(stdio_bridge(*words), era=era) as client:
                 await client.list_tools()
-                with trio.move_on_after(2) as scope:
-                    await client.call_tool("wait")
+                async with trio.open_nursery() as nursery:
+
+                    @nursery.start_soon
+                    async def pass_the_time() -> None:
+                        while not (tmp_path / "began").exists():
+                            await trio.sleep(0.01)
+                        await pass_time(50)
+
+                    with trio.move_on_after(50) as scope:
+                        await client.call_tool("wait")
                 assert scope.cancelled_caught
                 while not (tmp_path / "cancelled").exists():
                     await trio.sleep(0.01)

@@ -299,15 +299,46 @@ def test_install_asks_at_the_terminal(tmp_path: Path) -> None:
     assert "shop" in (tmp_path / ".cursor" / "mcp.json").read_text()
 
 
+# The command, on a clock that jumps as soon as something is written to its standard input.
+JUMPING = """
+import runpy, sys, threading, trio, trio.testing
+run, clock = trio.run, trio.testing.MockClock(rate=1)
+
+def run_on_it(main, *given):
+    async def running():
+        token = trio.lowlevel.current_trio_token()
+
+        def jump():
+            sys.stdin.readline()
+            token.run_sync_soon(clock.jump, 1_000)
+
+        threading.Thread(target=jump, daemon=True).start()
+        return await main(*given)
+
+    return run(running, clock=clock)
+
+trio.run = run_on_it
+runpy.run_module("trio_mcp", run_name="__main__", alter_sys=True)
+"""
+
+
 @pytest.mark.parametrize("how", ["--timeout", "SIGINT"])
 def test_an_output_that_nobody_reads_does_not_hold_the_command(shop: str, how: str) -> None:
     """Deadlines and signals hold while a pipe is full."""
-    words = ["call", shop, "much", *(["--timeout", "2"] if how == "--timeout" else [])]
-    with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = [*COMMAND, "call", shop, "much"]
+    if how == "--timeout":
+        command = [sys.executable, "-c", JUMPING, "call", shop, "much", "--timeout", "1000"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.read(1) == b"x"  # it writes, and the rest does not fit into the pipe
         if how == "SIGINT":
             process.send_signal(signal.SIGINT)
+        else:
+            process.stdin.write(b"\n")
+            process.stdin.flush()
         assert process.wait(ENOUGH) == (130 if how == "SIGINT" else 5)
 
 

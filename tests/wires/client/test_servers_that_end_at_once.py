@@ -20,9 +20,12 @@ result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"n
 print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 sys.stdin.read()
 """
+ASKED = "import select; select.select([0], [], []);"
+"""Waits until there is something to read, and reads nothing."""
+
 ENDS = {
-    "with an error": "import time; time.sleep(0.2); sys.exit('no such database')",
-    "as if nothing was wrong": "import time; time.sleep(0.2)",
+    "with an error": ASKED + "sys.exit('no such database')",
+    "as if nothing was wrong": ASKED,
     "with its input closed": "import os; os.close(0); sys.exit('no such database')",
 }
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 import trio
+from patient_clock import pass_time
 from shared.client_what_connecting_says import program, said_by, without_pid
 
 from trio_mcp import (
@@ -54,25 +55,39 @@ async def test_a_crash_is_in_the_error_if_it_is_shown_nowhere() -> None:
     assert said == f"{PYTHON} exited with status 1; the last of its standard error:\n    no API key"
 
 
-async def test_a_server_that_starts_slowly_is_spoken_to_as_what_it_is() -> None:
+async def test_a_server_that_starts_slowly_is_spoken_to_as_what_it_is(tmp_path: Path) -> None:
     """As with npx, uvx, or a first run: later than `discover_timeout`, an answer to ``server/discover`` counts."""
+    asked = tmp_path / "asked"
     slow = program(
-        "import time",
-        "time.sleep(1)",
+        "import array, fcntl, termios, time",
+        "def unread():",
+        "    size = array.array('i', [0])",
+        "    fcntl.ioctl(0, termios.FIONREAD, size)",
+        "    return size[0]",
+        "while not (first := unread()): time.sleep(0.01)",
+        f"open({str(asked)!r}, 'w').close()",
+        "while unread() == first: time.sleep(0.01)",  # until the client asks in the other way, too
         "from trio_mcp import Server",
         "Server('slow').run()",
     )
-    limits = Limits(discover_timeout=0.1, terminate_timeout=1)
-    async with open_client(slow, limits=limits) as client:
-        assert client.revision == "2026-07-28"
-        await client.ping()
-        assert client.revision == "2026-07-28"
+
+    async def pass_the_time() -> None:
+        while not asked.exists():
+            await trio.sleep(0.01)
+        await pass_time(Limits().discover_timeout)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pass_the_time)
+        async with open_client(slow) as client:
+            assert client.revision == "2026-07-28"
+            await client.ping()
+            assert client.revision == "2026-07-28"
 
 
 async def test_silence_names_the_server_and_the_limit() -> None:
     """Promise 7."""
-    assert await said_by(program("import time", "time.sleep(600)"), ConnectionLost) == (
-        f"{PYTHON} has not agreed on a revision within 1.5 s (connect_timeout); it has written nothing to standard "
+    assert await said_by(program("import time", "time.sleep(600)"), ConnectionLost, lambda: True) == (
+        f"{PYTHON} has not agreed on a revision within 20 s (connect_timeout); it has written nothing to standard "
         "output (does it serve stdio?); if it only needs longer, pass limits=Limits(connect_timeout=...)"
     )
 
@@ -86,15 +101,17 @@ async def test_silence_names_the_server_and_the_limit() -> None:
         "[1] Running on http://[::1]:8000",
     ],
 )
-async def test_a_server_over_http_that_is_started_as_one_over_stdio_is_quoted(line: str) -> None:
+async def test_a_server_over_http_that_is_started_as_one_over_stdio_is_quoted(line: str, tmp_path: Path) -> None:
     """It is never heard of; what it writes to its standard error says what it does."""
+    said = tmp_path / "said"
     serving = program(
         "import sys, time",
-        f"print({line!r}, 'docs: https://example.com', sep='\\n', file=sys.stderr)",
+        f"print({line!r}, 'docs: https://example.com', sep='\\n', file=sys.stderr, flush=True)",
+        f"open({str(said)!r}, 'w').close()",
         "time.sleep(600)",
     )
-    assert await said_by(serving, ConnectionLost) == (
-        f"{PYTHON} has not agreed on a revision within 1.5 s (connect_timeout); it has written nothing to standard "
+    assert await said_by(serving, ConnectionLost, said.exists) == (
+        f"{PYTHON} has not agreed on a revision within 20 s (connect_timeout); it has written nothing to standard "
         f"output (does it serve stdio? Its standard error says: '{' '.join(line.split())}'); if it only needs "
         "longer, pass limits=Limits(connect_timeout=...)"
     )
@@ -107,8 +124,8 @@ async def test_what_a_server_prints_is_quoted(caplog: pytest.LogCaptureFixture) 
         "printed to standard output, where only messages may be: 'Listening on \\x1b[1mport 8000'; "
         "let it print to standard error"
     )
-    assert await said_by(printing, ConnectionLost) == (
-        f"{PYTHON} has not agreed on a revision within 1.5 s (connect_timeout); it {why}"
+    assert await said_by(printing, ConnectionLost, lambda: bool(caplog.messages)) == (
+        f"{PYTHON} has not agreed on a revision within 20 s (connect_timeout); it {why}"
     )
     assert without_pid(caplog.messages[0]) == f"{PYTHON} {why}"
 
@@ -189,8 +206,8 @@ async def test_a_silent_server_at_a_url_is_named() -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     try:
-        assert await said_by(f"http://127.0.0.1:{port}/mcp", ConnectionLost, Limits(connect_timeout=0.3)) == (
-            f"the server at http://127.0.0.1:{port}/mcp has not agreed on a revision within 0.3 s (connect_timeout); "
+        assert await said_by(f"http://127.0.0.1:{port}/mcp", ConnectionLost, lambda: True) == (
+            f"the server at http://127.0.0.1:{port}/mcp has not agreed on a revision within 20 s (connect_timeout); "
             "if it only needs longer, pass limits=Limits(connect_timeout=...)"
         )
     finally:

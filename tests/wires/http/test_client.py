@@ -20,6 +20,7 @@ from inside_http import (
     parse_target,
     send_following,
 )
+from patient_clock import STILL, pass_time
 
 from trio_mcp import ConnectionLost, HttpSettings, LocalProtocolError, RemoteProtocolError
 
@@ -73,8 +74,10 @@ async def deaf_target() -> AsyncGenerator[HttpTarget]:
     try:
         address = listener.socket.getsockname()
         for socket in sockets:
-            with trio.move_on_after(0.02):
-                await socket.connect(address)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(socket.connect, address)
+                await trio.testing.wait_all_tasks_blocked(STILL)
+                nursery.cancel_scope.cancel()
         yield parse_target(f"http://127.0.0.1:{address[1]}/")
     finally:
         for socket in sockets:
@@ -282,8 +285,10 @@ async def test_a_server_that_reads_slowly_is_answered_by_the_callers_deadline() 
 
     async with limits_time(), serve_http_script(handler) as server, open_http_client() as client:
         for size in (1, 50 * MIB):
-            with trio.move_on_after(0.05) as scope:
-                await fetch(client, post(server.target, bytes(size)))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(pass_time, 10_000)
+                with trio.move_on_after(10_000) as scope:
+                    await fetch(client, post(server.target, bytes(size)))
             assert scope.cancelled_caught
         assert client.statistics() == {}
 
@@ -295,7 +300,7 @@ async def test_bytes_that_trickle_in_are_put_together() -> None:
         await connection.read()
         for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc":
             await connection.write(bytes([byte]))
-            await trio.sleep(0.001)
+            await trio.testing.wait_all_tasks_blocked()  # it is read
 
     async with limits_time(), serve_http_script(handler) as server, open_http_client() as client:
         assert await fetch(client, post(server.target)) == (200, b"abc")
@@ -352,7 +357,7 @@ async def test_leaving_a_response_early_hangs_up() -> None:
 @pytest.mark.parametrize("stage", ["connect", "send", "head", "body"])
 async def test_a_cancelled_request_leaves_nothing(stage: str) -> None:
     """At each stage: the connection is closed at once, its turn is free, and the next request gets an answer."""
-    reached = trio.Event()
+    reached, given_up = trio.Event(), trio.Event()
     first = True
 
     async def handler(connection: ServerConnection) -> None:
@@ -360,10 +365,9 @@ async def test_a_cancelled_request_leaves_nothing(stage: str) -> None:
         if first:
             first = False
             if stage == "send":
-                await trio.sleep(0.01)
+                await trio.testing.wait_all_tasks_blocked(STILL)  # the socket takes no more
                 reached.set()
-                await connection.stream.receive_some(1)
-                await trio.sleep(0.05)
+                await given_up.wait()
                 await connection.wait_gone()
             elif stage == "head":
                 await connection.read()
@@ -390,11 +394,12 @@ async def test_a_cancelled_request_leaves_nothing(stage: str) -> None:
             if stage == "connect":
                 first = False
                 nursery.start_soon(fetch, client, post(deaf, body))
-                await trio.sleep(0.05)
+                await trio.testing.wait_all_tasks_blocked(STILL)
             else:
                 nursery.start_soon(fetch, client, post(server.target, body))
                 await reached.wait()
             nursery.cancel_scope.cancel()
+        given_up.set()
         assert client.statistics() == {}
         assert await fetch(client, post(server.target)) == (200, b"{}")
 
@@ -425,7 +430,7 @@ async def test_a_connection_that_speaks_unasked_is_not_used() -> None:
         answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
         if late:
             await connection.write(answer)
-            await trio.sleep(0.02)
+            await trio.testing.wait_all_tasks_blocked()  # the client has it
             await connection.write(answer)
         else:
             await connection.write(answer * 2)
@@ -434,7 +439,7 @@ async def test_a_connection_that_speaks_unasked_is_not_used() -> None:
     async with limits_time(), serve_http_script(handler) as server, open_http_client() as client:
         for _ in range(3):
             assert await fetch(client, post(server.target)) == (200, b"a")
-            await trio.sleep(0.05)
+            await trio.testing.wait_all_tasks_blocked(STILL)
         assert server.connections == 3
 
 
@@ -571,9 +576,10 @@ async def test_a_refused_connection_is_reported_in_one_sentence() -> None:
 
 async def test_connecting_ends_by_itself() -> None:
     """Promise 7: a peer that accepts nothing."""
-    settings = HttpSettings(connect_timeout=0.05)
-    async with deaf_target() as target, open_http_client(settings) as client:
-        with pytest.raises(ConnectionLost, match=r"within 0.05 s \(connect_timeout\)"):
+    settings = HttpSettings(connect_timeout=20)
+    async with deaf_target() as target, open_http_client(settings) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(pass_time, 20)
+        with pytest.raises(ConnectionLost, match=r"within 20 s \(connect_timeout\)"):
             await fetch(client, post(target))
 
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from http_wire import DEFAULTS
+from patient_clock import STILL
 
 from trio_mcp import Context, Limits, Revision, Server, open_client, serve_http
 
@@ -36,7 +37,7 @@ async def test_a_handler_that_asked_outlives_the_response_that_asked(revision: R
 
     async def answer(params: Any) -> dict[str, bool]:
         asked.append(params.message)
-        await trio.sleep(0.05)  # the response that asked is long over
+        await trio.testing.wait_all_tasks_blocked(STILL)  # the response that asked is long over
         return {"value": True}
 
     async with trio.open_nursery() as nursery:
@@ -91,7 +92,7 @@ async def test_a_handler_whose_question_never_reached_a_client_that_has_gone_end
         async with await trio.open_tcp_stream("127.0.0.1", int(url.split(":")[2].split("/")[0])) as stream:
             await stream.send_all(head.encode() + body)
             await asked.wait()
-            await trio.testing.wait_all_tasks_blocked(0.05)  # the question lies ready
+            await trio.testing.wait_all_tasks_blocked(STILL)  # the question lies ready
             assert not ended.is_set()
         await ended.wait()
         nursery.cancel_scope.cancel()

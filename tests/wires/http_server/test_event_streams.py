@@ -9,8 +9,10 @@ from typing import Any, Final
 
 import pytest
 import trio
+import trio.testing
 from http_raw import call_tool
 from http_wire import Served, Wire, head_for, serving
+from patient_clock import STILL, pass_time
 from raw import initialize
 
 from trio_mcp import Context, HttpServerSettings, Limits, Server
@@ -50,10 +52,9 @@ class Flooding:
 
     async def wait_blocked(self) -> None:
         """Wait until the tool waits for its client."""
-        before = 0
-        while not self.sent or self.sent != before:
-            before = self.sent
-            await trio.sleep(0.1)
+        while not self.sent:
+            await trio.sleep(0.01)
+        await trio.testing.wait_all_tasks_blocked(STILL)
         assert self.sent < COUNT
 
 
@@ -129,10 +130,12 @@ async def test_a_deadline_while_its_client_does_not_read_leaves_the_stream_whole
     flooding = Flooding()
     async with serving(flooding.server) as served, served.wire() as wire:
         client = Asking(served, wire, "modern")
-        await client.begin(**{"trio-mcp/timeoutMs": 1_500})
+        await client.begin(**{"trio-mcp/timeoutMs": 20_000})
         await flooding.wait_blocked()
+        await pass_time(20)
+        await pass_time(Limits().goodbye_timeout)  # for what it was about to send
         while not flooding.ended:
-            await trio.sleep(0.05)
+            await trio.sleep(0.01)
         numbers, others = await client.read()
     assert flooding.ended == "cancelled"
     assert numbers == list(range(len(numbers)))
@@ -150,7 +153,7 @@ async def test_a_cancellation_while_its_client_does_not_read_leaves_the_stream_w
         await flooding.wait_blocked()
         await client.cancel()
         while not flooding.ended:
-            await trio.sleep(0.05)
+            await trio.sleep(0.01)
         numbers, others = await client.read()
     assert flooding.ended == "cancelled"
     assert numbers == list(range(len(numbers)))
@@ -161,13 +164,14 @@ async def test_a_cancellation_while_its_client_does_not_read_leaves_the_stream_w
 async def test_a_reader_that_never_reads_loses_its_connection(era: str) -> None:
     """`send_timeout` counts from when the socket takes no more."""
     flooding = Flooding()
-    settings = HttpServerSettings(send_timeout=0.5)
+    settings = HttpServerSettings(send_timeout=20)
     async with serving(flooding.server, settings) as served, served.wire() as wire:
         client = Asking(served, wire, era)
         await client.begin()
         await flooding.wait_blocked()
+        await pass_time(20)
         while not flooding.ended:
-            await trio.sleep(0.05)
+            await trio.sleep(0.01)
         assert not (await wire.wait_closed()).endswith(b"0\r\n\r\n")
     # A client of the legacy era can come back for the rest.
     assert flooding.ended == ("cancelled" if era == "modern" else "returned")

@@ -2,7 +2,7 @@
 
 The hostile ones come from an address of their own, as they would, and come back when they are cut. A good client,
 and one that connects anew for each call, must be answered all the while; afterwards nothing is left, and nothing
-that happened was worth an error in the log.
+that happened was worth an error in the log. The pauses of the hostile ones are their pace, and decide nothing.
 """
 # trustme takes the contexts of a library that is not here as well.
 # pyright: reportUnknownMemberType=false
@@ -220,10 +220,14 @@ ATTACKS: Final[list[Attack]] = [
 ]  # fmt: skip
 
 
-async def attack_again_and_again(port: int, attack: Attack) -> None:
+async def attack_again_and_again(port: int, attack: Attack, *, task_status: trio.TaskStatus[None]) -> None:
+    has_begun = False
     while True:
         try:
             async with await trio.open_tcp_stream("127.0.0.1", port, local_address=THEIRS) as stream:
+                if not has_begun:
+                    task_status.started()
+                    has_begun = True
                 await attack(stream)
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass
@@ -249,8 +253,7 @@ async def besieged(served: Served, attack: Attack, http: HttpSettings | None = N
         before = tasks()
         async with trio.open_nursery() as nursery:
             for _ in range(ATTACKERS):
-                nursery.start_soon(attack_again_and_again, served.port, attack)
-            await trio.sleep(0.1)
+                await nursery.start(attack_again_and_again, served.port, attack)
             for number in range(CALLS):
                 assert (await client.call_tool("add", {"a": number, "b": 1})).text == str(number + 1)
                 answer = await served.raw.send(call_tool("add", a=number, b=2))

@@ -1,4 +1,4 @@
-"""HTTP over real sockets: who is let in, who is slow, who leaves, and how it all ends. Real time."""
+"""HTTP over real sockets: who is let in, who is slow, who leaves, and how it all ends."""
 # trustme takes the contexts of a library that is not here as well.
 # pyright: reportUnknownMemberType=false
 
@@ -14,7 +14,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -22,12 +22,14 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 import trustme
 from descriptors import open_files
 from http_raw import Events, call_tool, modern
 from http_wire import Served, Wire, request_for, serving
 from inside_base import LEGACY, repetitions
 from inside_transports import open_streamable_http
+from patient_clock import STILL, pass_time
 from raw import initialize
 from shared.http_server_hosting import make_server
 
@@ -143,14 +145,16 @@ async def test_a_body_has_its_limit_while_it_is_read(*, declared: bool) -> None:
 
 async def test_slow_senders_are_cut() -> None:
     """A head has `idle_timeout`, a body `body_timeout`, and both cost only their own connection."""
-    settings = HttpServerSettings(body_timeout=0.3, idle_timeout=0.5)
+    settings = HttpServerSettings(body_timeout=20, idle_timeout=40, head_timeout=1_000)
     async with serving(make_server(), settings) as served:
         async with served.wire() as head, served.wire() as body:
             await head.stream.send_all(b"POST /mcp HT")
             await body.stream.send_all(body.head(100) + b"{")
+            await pass_time(20)
             status, said = await body.answer()
             assert (status, b"body_timeout" in said) == (408, True)
             await body.wait_closed()
+            await pass_time(20)
             assert await head.wait_closed() == b""
         assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
 
@@ -179,14 +183,16 @@ async def test_a_disconnect_cancels_the_handler(text: str) -> None:
 async def test_a_client_that_does_not_read_holds_up_no_other() -> None:
     """Not another call, and not the shutdown; in the end its connection is cut."""
     log: list[str] = []
-    server = make_server(log, limits=Limits(drain_timeout=0.5, goodbye_timeout=0.5))
+    server = make_server(log, limits=Limits(drain_timeout=20, goodbye_timeout=20))
     async with serving(server) as served, served.wire() as wire:
         await wire.stream.send_all(wire.request(call_tool("flood", _meta=LOGGING)))
         await until(lambda: log == ["began"])
-        await trio.sleep(0.3)
+        await trio.testing.wait_all_tasks_blocked(STILL)  # the socket takes no more
         for _ in range(3):
             assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
         served.shutdown.drain()
+        for _ in range(2):
+            await pass_time(20)
         await served.ended.wait()
     assert log == ["began", "ended"]
 
@@ -195,10 +201,12 @@ async def test_a_reader_that_never_reads_is_cut_after_the_send_timeout() -> None
     """So that its handler ends, too."""
     log: list[str] = []
     async with (
-        serving(make_server(log), HttpServerSettings(send_timeout=0.3)) as served,
+        serving(make_server(log), HttpServerSettings(send_timeout=20)) as served,
         served.wire() as wire,
     ):
         await wire.stream.send_all(wire.request(call_tool("flood", _meta=LOGGING)))
+        await until(lambda: log == ["began"])
+        await pass_time(20)
         await until(lambda: log == ["began", "ended"])
 
 
@@ -223,11 +231,12 @@ async def test_odd_clients_cost_only_themselves(subtests: pytest.Subtests) -> No
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
         b"\r\n\r\n\r\n" * 1000,
     ]
-    async with serving(make_server(), HttpServerSettings(idle_timeout=0.5)) as served:
+    async with serving(make_server(), HttpServerSettings(idle_timeout=20)) as served:
         for junk in cases:
             with subtests.test(junk=junk):
                 async with served.wire() as wire:
                     await wire.stream.send_all(junk)
+                    await pass_time(20)  # for who would wait for more
                     answer = await wire.wait_closed() if b"GET" not in junk else await wire.stream.receive_some()
                 assert b" 101 " not in answer
                 assert b"Traceback" not in answer
@@ -266,12 +275,19 @@ async def test_connections_are_bounded() -> None:
             await wire.stream.send_all(wire.request(call_tool("hang")))
         await until(lambda: len(log) == 2)
         async with served.wire() as third:
-            await third.stream.send_all(third.request(call_tool("add", a=1, b=1)))
-            with trio.move_on_after(0.5) as scope:
-                await third.stream.receive_some()
-            assert scope.cancelled_caught
-            await first.stream.aclose()
-            assert b"200" in await third.stream.receive_some()
+            received: list[bytes] = []
+            async with trio.open_nursery() as nursery:
+
+                @nursery.start_soon
+                async def ask() -> None:
+                    await third.stream.send_all(third.request(call_tool("add", a=1, b=1)))
+                    received.append(await third.stream.receive_some())
+
+                await pass_time(5)
+                await trio.testing.wait_all_tasks_blocked(STILL)
+                assert not received
+                await first.stream.aclose()
+            assert b"200" in received[0]
 
 
 @asynccontextmanager
@@ -347,12 +363,14 @@ async def test_who_has_gone_takes_no_place() -> None:
 
 async def test_a_shutdown_answers_what_came() -> None:
     """A call in flight, a subscription and a session; idle connections are closed at once."""
-    async with serving(make_server()) as served, trio.open_nursery() as nursery:
+    log: list[str] = []
+    server = make_server(log, limits=Limits(drain_timeout=30))
+    async with serving(server) as served, trio.open_nursery() as nursery:
         raw = served.raw
         answers: dict[str, Any] = {}
 
         async def nap() -> None:
-            answers["nap"] = await raw.send(call_tool("nap", seconds=0.5))
+            answers["nap"] = await raw.send(call_tool("nap", seconds=20))
 
         async def listen() -> None:
             async with raw.open(modern("subscriptions/listen", notifications={"toolsListChanged": True})) as got:
@@ -369,8 +387,10 @@ async def test_a_shutdown_answers_what_came() -> None:
 
         for task in (nap, listen, get):
             nursery.start_soon(task)
-        await trio.sleep(0.2)
+        await until(lambda: log == ["napping"])
+        await trio.testing.wait_all_tasks_blocked(STILL)  # and the others have begun
         served.shutdown.drain()
+        await pass_time(20)
         await served.ended.wait()
     assert answers["nap"].message["result"]["content"][0]["text"] == "rested"
     assert answers["listen"]["result"]["resultType"] == "complete"
@@ -428,11 +448,13 @@ async def test_the_socket_of_a_server_is_gone_before_it_has_drained(tmp_path: Pa
     log: list[str] = []
     async with serving(make_server(log, limits=Limits(drain_timeout=60)), unix_path=path) as first:
         stream = await trio.open_unix_socket(str(path))
-        await stream.send_all(request_for(call_tool("nap", seconds=1)))
+        await stream.send_all(request_for(call_tool("nap", seconds=20)))
         await until(lambda: log == ["napping"])
         first.shutdown.drain()
         await until(lambda: not path.exists())
         async with serving(make_server(), unix_path=path):
+            assert not first.ended.is_set()
+            await pass_time(20)
             answer = b""
             while b"rested" not in answer:
                 answer += await stream.receive_some()
@@ -535,7 +557,7 @@ assert "hypercorn" not in sys.modules
 async def nap() -> str:
     print("napping", flush=True)
     try:
-        await trio.sleep(1)
+        await trio.lowlevel.wait_readable(0)
     finally:
         print("woke", flush=True)
     return "rested"
@@ -552,9 +574,13 @@ async def test_a_program_serves_until_a_signal(number: signal.Signals, status: i
     """SIGTERM answers what came; SIGINT cancels it. Either way cleanup runs. Stdio needs no HTTP library."""
     async with trio.open_nursery() as nursery:
         process = await trio.lowlevel.open_process(
-            [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [sys.executable, "-c", PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         assert process.stdout is not None
+        assert process.stdin is not None
         out = b""
         while b"/mcp" not in out:
             data = await process.stdout.receive_some()
@@ -575,6 +601,11 @@ async def test_a_program_serves_until_a_signal(number: signal.Signals, status: i
         while b"napping" not in out:
             out += await process.stdout.receive_some()
         process.send_signal(number)
+        if number == signal.SIGTERM:
+            with suppress(OSError):
+                while True:  # until it listens no more
+                    await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+            await process.stdin.send_all(b"\n")
         while data := await process.stdout.receive_some():
             out += data
         assert await process.wait() == status

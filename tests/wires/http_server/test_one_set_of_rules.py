@@ -17,6 +17,7 @@ import trio
 from hostile_requests import HOST, ODD_CHUNKS, REFUSED_CHUNKS, REFUSED_HEADS, head
 from http_raw import call_tool
 from http_wire import Served, head_for, request_for, serving
+from patient_clock import pass_time
 
 from trio_mcp import HttpServerSettings, Server
 
@@ -62,10 +63,8 @@ async def said_to(served: Served, data: bytes, step: int) -> list[int]:
                 pass
 
         nursery.start_soon(send)
-        with trio.move_on_after(10) as scope:
-            answers = await wire.wait_closed()
+        answers = await wire.wait_closed()
         nursery.cancel_scope.cancel()
-    assert not scope.cancelled_caught, f"the connection did not end behind {data[:200]!r}"
     return [int(status) for status in re.findall(rb"HTTP/1\.1 ([0-9]{3}) ", answers)]
 
 
@@ -197,12 +196,12 @@ async def test_one_empty_line_before_each_request_is_passed_over(step: int) -> N
 
 async def test_a_connection_rests_behind_an_empty_line() -> None:
     """It is no part of a head, which would have to go on within `head_timeout`."""
-    settings = HttpServerSettings(head_timeout=0.2, idle_timeout=30)
+    settings = HttpServerSettings(head_timeout=20, idle_timeout=1_000)
     async with adding(settings) as (served, calls), served.wire() as wire:
         for sent in ((GOOD, b"\r\n"), (GOOD + b"\r\n",), (GOOD,)):
             for data in sent:
                 await wire.stream.send_all(data)
-                await trio.sleep(0.4)
+                await pass_time(40)
             assert (await wire.stream.receive_some()).startswith(b"HTTP/1.1 200 ")
     assert len(calls) == 3
 

@@ -81,7 +81,7 @@ async def test_connections_whose_clients_went_behind_many_requests_are_freed(hos
         for _ in range(10):
             stream = await trio.open_tcp_stream(target.hostname or "", target.port or 0)
             await stream.send_all(request * 20)
-            await trio.sleep(0.01)
+            assert await stream.receive_some(1), "it has begun with them"
             stream.socket.close()
         while len(os.listdir("/dev/fd")) > before + 2:
-            await trio.sleep(0.05)
+            await trio.sleep(0.01)

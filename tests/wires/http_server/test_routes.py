@@ -16,6 +16,7 @@ import trio
 from http_raw import Raw, call_tool
 from inside_base import repetitions
 from inside_http import open_http_client, parse_target
+from patient_clock import pass_time
 from shared.http_server_routes import make_server
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -23,6 +24,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
 from trio_mcp import (
+    ConnectionLost,
     HttpCall,
     HttpRefused,
     HttpServerSettings,
@@ -636,12 +638,14 @@ async def test_a_websocket_is_opened_with_a_token_and_ends_with_it(alone: bool) 
         with pytest.raises(Exception, match=r"not authorized|401"):
             async with open_client(url):
                 raise AssertionError
-        token = authorization.issue(resource=resource, scopes={"a"}, lifetime=2)
+        token = authorization.issue(resource=resource, scopes={"a"})
         async with open_client(parameters(token)) as client:
             answer: Any = (await client.call_tool("whoami")).content
             assert answer[0].text == "https://login.test ann"
-            with pytest.raises(Exception, match=r"."):
+            await client.ping()
+            await pass_time(authorization.lifetime)
+            with pytest.raises(ConnectionLost):
                 while True:
                     await client.ping()
-                    await trio.sleep(0.2)
+                    await trio.sleep(0.01)
         nursery.cancel_scope.cancel()

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import trio
 from line_sockets import ENOUGH, KINDS, Kind, connect, serving_at
+from patient_clock import pass_time
 from raw import initialize
 from shared.sockets_serving_sockets import House
 from wires import wait_lost
@@ -97,18 +98,19 @@ async def test_nothing_is_kept_of_what_a_client_that_has_left_had_subscribed_to(
 @KINDS
 async def test_draining_answers_what_came_and_takes_nobody_new(kind: Kind, tmp_path: Path) -> None:
     """The client sees an orderly end, and then there is no server."""
-    house, shutdown = House(), Shutdown()
+    house, shutdown = House(Limits(drain_timeout=30)), Shutdown()
     async with serving_at(kind, house.server, tmp_path, shutdown=shutdown) as url:
         async with connect(url) as idle, open_client(url) as client, trio.open_nursery() as nursery:
             answers: list[str] = []
 
             async def call() -> None:
-                answers.append((await client.call_tool("wait", {"seconds": 0.3})).text)
+                answers.append((await client.call_tool("wait", {"seconds": 20})).text)
 
             nursery.start_soon(call)
             await house.begun.wait()
             shutdown.drain()
             assert await idle.wait_end() == b""
+            await pass_time(20)
         assert answers == ["done"]
         with pytest.raises(ConnectionLost, match="could not connect"):
             async with open_client(url):
@@ -121,7 +123,7 @@ async def test_draining_answers_what_came_and_takes_nobody_new(kind: Kind, tmp_p
 @pytest.mark.parametrize("how", ["too slow", "abort"])
 async def test_what_does_not_end_in_time_is_cancelled(how: str, kind: Kind, tmp_path: Path) -> None:
     """After `drain_timeout` with an answer, and by an abort at once and without one."""
-    house, shutdown = House(Limits(drain_timeout=0.2 if how == "too slow" else 30)), Shutdown()
+    house, shutdown = House(Limits(drain_timeout=20)), Shutdown()
     async with serving_at(kind, house.server, tmp_path, shutdown=shutdown) as url, open_client(url) as client:
         async with trio.open_nursery() as nursery:
 
@@ -135,6 +137,8 @@ async def test_what_does_not_end_in_time_is_cancelled(how: str, kind: Kind, tmp_
             nursery.start_soon(call)
             await house.begun.wait()
             (shutdown.abort if how == "abort" else shutdown.drain)()
+            if how == "too slow":
+                await pass_time(20)
         while house.log != ["entered", "cancelled", "left"]:
             await trio.sleep(0.01)
 

@@ -12,9 +12,11 @@ from typing import Any
 import attrs
 import pytest
 import trio
+import trio.testing
 import trustme
 from inside_transports import parse_socket_url
 from line_sockets import ENOUGH, KINDS, Kind, Line
+from patient_clock import STILL
 from shared.sockets_socket_client import make_server
 from wires import wait_lost
 
@@ -68,8 +70,10 @@ async def test_messages_go_over_tls() -> None:
                 async with open_client(parameters, era=era) as client:  # type: ignore[arg-type,unused-ignore]
                     text = "x" * 500_000
                     assert (await client.call_tool("echo", {"text": text})).text == text
-                    with trio.move_on_after(0.1):
-                        await client.call_tool("sleep")
+                    async with trio.open_nursery() as calls:
+                        calls.start_soon(client.call_tool, "sleep")
+                        await trio.testing.wait_all_tasks_blocked(STILL)
+                        calls.cancel_scope.cancel()
                     assert (await client.call_tool("echo", {"text": "after"})).text == "after"
             with pytest.raises(ConnectionLost, match="TLS failed"):
                 async with open_client(url):

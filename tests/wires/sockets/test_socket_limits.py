@@ -7,7 +7,7 @@ import logging
 import socket
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ import trio
 from descriptors import open_files
 from inside_base import SERVER_BUSY
 from line_sockets import KINDS, Kind, Line, connect, serving_at
+from patient_clock import pass_time
 from raw import initialize, modern
 from shared.sockets_socket_limits import MIB, kept, make_server, none_kept
 
@@ -24,10 +25,13 @@ from trio_mcp import Limits, SocketServerSettings, open_client
 
 pytestmark = pytest.mark.timeout(60)
 
-SOON = 0.3
-"""Seconds after which a limit of time is meant to act in these tests."""
+SHORT = 1_000.0
+"""Seconds after which a limit of time is meant to act in these tests, which let them pass."""
 
-QUICK = SocketServerSettings(message_timeout=SOON, idle_timeout=SOON, send_timeout=SOON)
+LONG = 100_000.0
+"""The same of a limit that is not meant to."""
+
+TIMED = SocketServerSettings(message_timeout=SHORT, idle_timeout=SHORT, send_timeout=SHORT)
 
 
 # Time.
@@ -37,55 +41,57 @@ QUICK = SocketServerSettings(message_timeout=SOON, idle_timeout=SOON, send_timeo
 @pytest.mark.parametrize("said", [b"", b"\n\n \n", b'{"jsonrpc": "2.0",'], ids=["nothing", "blanks", "half"])
 async def test_who_does_not_begin_is_ended(said: bytes, kind: Kind, tmp_path: Path) -> None:
     """`message_timeout`: from the beginning of the connection, so blank lines do not help."""
-    settings = attrs.evolve(QUICK, idle_timeout=60)
+    settings = attrs.evolve(TIMED, idle_timeout=LONG)
     async with serving_at(kind, make_server(), tmp_path, settings) as url, connect(url) as line:
+        await pass_time(SHORT * 0.75)
         await line.stream.send_all(said)
+        await pass_time(SHORT * 0.25)
         assert await line.wait_end() == b""
 
 
 @KINDS
 async def test_half_a_message_is_not_waited_for_for_ever(kind: Kind, tmp_path: Path) -> None:
     """Of a client that has been served before."""
-    settings = attrs.evolve(QUICK, idle_timeout=60)
+    settings = attrs.evolve(TIMED, idle_timeout=LONG)
     async with serving_at(kind, make_server(), tmp_path, settings) as url, connect(url) as line:
         assert "result" in await line.ask(1, "server/discover")
-        await trio.sleep(2 * SOON)
+        await pass_time(2 * SHORT)
         assert "result" in await line.ask(2, "server/discover")
         await line.stream.send_all(b"{")
+        await pass_time(SHORT)
         assert await line.wait_end() == b""
 
 
 @KINDS
 async def test_half_a_message_is_not_waited_for_while_a_request_is_open(kind: Kind, tmp_path: Path) -> None:
     """Nor if it comes drop by drop; and what is whole begins the time anew."""
-    settings = attrs.evolve(QUICK, idle_timeout=60)
+    settings = attrs.evolve(TIMED, idle_timeout=LONG)
     async with serving_at(kind, make_server(), tmp_path, settings) as url, connect(url) as line:
-        await line.send(modern(1, "tools/call", name="sleep", arguments={"seconds": 60}))
-        await line.send(modern(2, "tools/call", name="echo", arguments={"text": "x"}))
-        await line.stream.send_all(b" {")
-
-        async def drip() -> None:
-            with suppress(trio.BrokenResourceError):
-                while True:
-                    await trio.sleep(SOON / 4)
-                    await line.stream.send_all(b" ")
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(drip)
-            await line.wait_end()
-            nursery.cancel_scope.cancel()
+        await line.send(modern(1, "tools/call", name="sleep", arguments={"seconds": LONG}))
+        message = json.dumps(modern(2, "tools/call", name="echo", arguments={"text": "x"})).encode()
+        for drop in (message[:1], message[1:2], message[2:3]):
+            await line.stream.send_all(drop)
+            await pass_time(SHORT / 4)
+        await line.stream.send_all(message[3:] + b"\n")
+        assert (await line.receive())["id"] == 2
+        for drop in (b"{", b" ", b" ", b" "):
+            await line.stream.send_all(drop)
+            await pass_time(SHORT / 4)
+        assert await line.wait_end() == b""
 
 
 @KINDS
 @pytest.mark.parametrize("how", ["answered", "cancelled", "notified", "refused", "waited", "large", "handshake"])
 async def test_who_says_nothing_any_more_is_ended(how: str, kind: Kind, tmp_path: Path) -> None:
     """`idle_timeout`, however the last request has ended: nothing refers to it any more."""
-    settings = attrs.evolve(QUICK, message_timeout=60)
+    settings = attrs.evolve(TIMED, message_timeout=LONG)
     async with serving_at(kind, make_server(), tmp_path, settings) as url, connect(url) as line:
         if how == "answered":
             await line.ask(1, "tools/call", name="echo", arguments={"text": "x"})
         elif how == "waited":
-            await line.ask(1, "tools/call", name="sleep", arguments={"seconds": 2 * SOON})
+            await line.send(modern(1, "tools/call", name="sleep", arguments={"seconds": 2 * SHORT}))
+            await pass_time(2 * SHORT)
+            await line.receive()
         elif how == "large":
             await line.ask(1, "tools/call", name="blob", arguments={"size": 3_000_000})
         elif how == "refused":
@@ -99,20 +105,24 @@ async def test_who_says_nothing_any_more_is_ended(how: str, kind: Kind, tmp_path
         else:
             await line.send(modern(1, "tools/call", name="sleep", arguments={"seconds": 60}))
             await line.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+        await pass_time(SHORT)
         assert await line.wait_end() == b""
 
 
 @KINDS
 async def test_who_waits_for_an_answer_or_a_change_is_not_idle(kind: Kind, tmp_path: Path) -> None:
     async with (
-        serving_at(kind, make_server(), tmp_path, QUICK) as url,
+        serving_at(kind, make_server(), tmp_path, TIMED) as url,
         connect(url) as one,
         connect(url) as other,
     ):
         filter = {"toolsListChanged": True}
         await other.send(modern("l", "subscriptions/listen", notifications=filter))
         await other.receive()
-        answer = await one.ask(1, "tools/call", name="sleep", arguments={"seconds": 3 * SOON})
+        await one.send(modern(1, "tools/call", name="sleep", arguments={"seconds": 3 * SHORT}))
+        await pass_time(2 * SHORT)  # more than each limit, and all that would end for it has ended
+        await pass_time(SHORT)
+        answer = await one.receive()
         assert answer["result"]["content"][0]["text"] == "slept"
         assert "result" in await other.ask(2, "server/discover")
 
@@ -120,14 +130,15 @@ async def test_who_waits_for_an_answer_or_a_change_is_not_idle(kind: Kind, tmp_p
 @KINDS
 async def test_who_does_not_read_is_cut(kind: Kind, tmp_path: Path) -> None:
     """`send_timeout`; its handlers are cancelled, and nothing is kept for it."""
-    server = make_server()
-    async with serving_at(kind, server, tmp_path, QUICK) as url, connect(url) as line, connect(url) as other:
+    server, settings = make_server(), SocketServerSettings(send_timeout=SHORT, idle_timeout=LONG)
+    async with serving_at(kind, server, tmp_path, settings) as url, connect(url) as line, connect(url) as other:
         await line.send(*(modern(n, "tools/call", name="blob", arguments={"size": 4_000_000}) for n in range(8)))
         while not kept(server):
             await trio.sleep(0.01)
-        while kept(server):
-            await trio.sleep(0.01)
-            assert "result" in await other.ask(1, "server/discover")
+        assert "result" in await other.ask(1, "server/discover")
+        await pass_time(SHORT)
+        assert await none_kept(server)
+        assert "result" in await other.ask(2, "server/discover")
         with pytest.raises((trio.BrokenResourceError, AssertionError)):
             while True:
                 await line.receive()
@@ -248,7 +259,6 @@ async def does_not_read(line: Line) -> None:
     request = modern(1, "tools/call", name="chatter", arguments={})
     request["params"]["_meta"] = {**request["params"]["_meta"], **meta}
     await line.send(request)
-    await trio.sleep(SOON)
 
 
 async def is_too_long(line: Line) -> None:
@@ -276,20 +286,25 @@ async def test_an_attack_costs_only_itself(
     attack: Attack, kind: Kind, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Others are served meanwhile, nothing is left, and nothing is worth an error in the log."""
-    server = make_server(Limits(max_message_bytes=200_000, drain_timeout=0.2))
+    server = make_server(Limits(max_message_bytes=200_000, drain_timeout=SHORT))
     async with serving_at(kind, server, tmp_path) as url, open_client(url) as client:
         await client.call_tool("echo", {"text": "first"})
         files = open_files()
+        answered = trio.Event()
 
         async def play() -> None:
             async with connect(url) as line:
                 await attack(line)
+                if attack is does_not_read:
+                    await answered.wait()
 
         async with trio.open_nursery() as nursery:
             for _ in range(5):
                 nursery.start_soon(play)
             for number in range(20):
                 assert (await client.call_tool("echo", {"text": str(number)})).text == str(number)
+            answered.set()
+        await pass_time(SHORT)  # `drain_timeout`, for the handlers of those who have gone
         while open_files() - files:
             await trio.sleep(0.01)
         assert await none_kept(server)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
+from patient_clock import STILL
 
 from trio_mcp import Server, open_client, serve_http
 from trio_mcp.testing import assert_nothing_left
@@ -52,7 +54,8 @@ async def test_clients_and_servers_leave_nothing() -> None:
     with assert_nothing_left():
         async with trio.open_nursery() as nursery:
             urls: tuple[str, ...] = await nursery.start(partial(serve_http, server, port=0))
-            async with open_client(urls[0]) as client:
-                with trio.move_on_after(0.1):
-                    await client.call_tool("sleeper")
+            async with open_client(urls[0]) as client, trio.open_nursery() as calls:
+                calls.start_soon(client.call_tool, "sleeper")
+                await trio.testing.wait_all_tasks_blocked(STILL)
+                calls.cancel_scope.cancel()
             nursery.cancel_scope.cancel()

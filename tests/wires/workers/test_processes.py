@@ -89,8 +89,10 @@ async def test_what_cannot_begin_replaces_nobody(tmp_path: Path) -> None:
         await wait_until(lambda: "could not be started; the others stay" in group.said())
         await wait_until(lambda: group.workers() == old)
         assert await group.pids() == old
-        await trio.sleep(0.5)  # longer than the first pause
-        assert group.workers() == old
+        group.process.send_signal(signal.SIGHUP)
+        await wait_until(lambda: group.said().count("could not be started; the others stay") == 2)
+        await wait_until(lambda: group.workers() == old)
+        assert "another one starts" not in group.said(), "nobody tries it unasked"
         (tmp_path / "broken").unlink()
         group.process.send_signal(signal.SIGHUP)
         await wait_until(lambda: len(group.workers()) == 2 and not group.workers() & old)
