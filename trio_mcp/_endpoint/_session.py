@@ -458,6 +458,7 @@ class LegacySession:
             is_releasable=may_stream and self.can_prime,
             served=call.loans.served,
             client=call.client,
+            keep_answer=self.loans.check_room,
         )
         is_taken = has_begun = False
         try:

@@ -21,7 +21,7 @@ from .._codec._jsonrpc import Message, Notification, Request, RequestId, encode_
 from .._core._account import Account, Loan, Overdrawn, Pool, lend_all
 from .._core._http1 import Headers
 from .._core._http_rules import HttpRefused, HttpServerSettings, busy
-from .._errors import TRANSPORT_FAILED, RequestError
+from .._errors import SERVER_BUSY, TRANSPORT_FAILED, RequestError
 from .._logs import Log
 from .._trio import LightParkingLot
 from ._call import HttpCall, MessageLoan, nothing
@@ -151,6 +151,7 @@ class PostOrigin:
         is_releasable: Whether its client knows how to reconnect.
         served: The loan for its messages, which lasts as long as anything refers to it.
         client: The address of who has sent it.
+        keep_answer: Checks that there is room for an answer of so many bytes; see `Origin`.
     """
 
     principal: str | None
@@ -161,6 +162,7 @@ class PostOrigin:
     _is_releasable: bool = attrs.field(alias="is_releasable", kw_only=True)
     served: MessageLoan | None = attrs.field(default=None, kw_only=True)
     client: str | None = attrs.field(default=None, kw_only=True)
+    keep_answer: Callable[[int], object] = attrs.field(kw_only=True)
 
     def release(self, retry_after: float | None) -> None:
         """Close its connection; see `ReleasableOrigin`."""
@@ -434,6 +436,19 @@ class SessionLoans:
             if loan is not None and not size:
                 loan.give_back()
                 self._unread_loan = None
+
+    def check_room(self, size: int) -> None:
+        """Check that there is room for so many more bytes, which are about to be queued.
+
+        Raises:
+            RequestError: There is none.
+        """
+        try:
+            self._bytes.lend(self.holder, "streams", size).give_back()
+        except Overdrawn as problem:
+            refusal = RequestError(SERVER_BUSY, f"there is no room for an answer of {size} bytes: {problem}")
+            refusal.is_own_share = problem.is_own
+            raise refusal from None
 
     def _take_all(self) -> None:
         _log.info("a session of %.100s gives way to others", self.holder)
