@@ -46,7 +46,6 @@ OTHERS: Final = {
     "_http/_auth.py": "`Retry-After` may be a date (RFC 9110, section 10.2.3)",
     "_hosts/_requests.py": "the field `Date`",
     "_endpoint/_sqlite_events.py": "the age of what other processes have written into a file",
-    "_endpoint/_call.py": "how long this process has worked for a client, which no clock of a test knows",
     "_audit.py": "when a record was written, as in every record of Python's logs",
     "_logs.py": "how often a line is written in a minute, from any thread, with or without Trio",
     "_bench/_links.py": "how long others take, which run on the clock of the machine",

@@ -507,6 +507,7 @@ class LegacySession:
             if posted.begins:
                 self.revision = _revision_in(message)
                 self._keep_declared(posted)
+            stream.abandon()  # the answer is counted once
             await call.respond(200, message, () if self.has_failed else headers)
         elif self.has_ended:  # not 404: that tells a client that nothing was done, and it would ask again
             raise HttpRefused(503, "the session ended before the request was done", code=SERVER_BUSY)
