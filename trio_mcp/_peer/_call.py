@@ -291,8 +291,8 @@ class SilenceWatch:
         self.is_watching = True
         try:
             while (due := min((call.heard for call in self._calls.values()), default=math.inf)) < math.inf:
-                await trio.sleep_until(due + self.seconds)
-                if self._stops or await _wait_for_threads():
+                await _sleep_until(due + self.seconds)
+                if self._stops:
                     self._begin_again()
                 now = trio.current_time()
                 for call in [call for call in self._calls.values() if call.heard + self.seconds <= now]:
@@ -310,19 +310,35 @@ class SilenceWatch:
                 call.heard = now
 
 
-async def _wait_for_threads() -> bool:
-    """Wait for the threads that run, if a mock clock may have jumped over the time that they take.
+@final
+@attrs.frozen(eq=False)
+class _ThreadsFirst(trio.abc.Instrument):
+    """Takes a deadline away while threads run.
 
-    Returns:
-        Whether there were any; does not checkpoint if not.
+    A mock clock jumps to the next deadline when all tasks wait, also when they wait for threads, which take none
+    of its time: each plain handler would seem to be silent for as long as may be.
     """
+
+    _scope: trio.CancelScope
+    _deadline: float
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Called before the clock can jump."""
+        del timeout
+        self._scope.deadline = math.inf if sys.modules["trio.testing"].active_thread_count() else self._deadline
+
+
+async def _sleep_until(time: float) -> None:
     if not is_clock_mocked():
-        return False
-    testing = sys.modules["trio.testing"]
-    if not testing.active_thread_count():
-        return False
-    await testing.wait_all_threads_completed()
-    return True
+        await trio.sleep_until(time)
+        return
+    with trio.CancelScope(deadline=time) as scope:
+        threads_first = _ThreadsFirst(scope, time)
+        trio.lowlevel.add_instrument(threads_first)
+        try:
+            await trio.sleep_forever()
+        finally:
+            trio.lowlevel.remove_instrument(threads_first)
 
 
 def granted_deadline() -> float:

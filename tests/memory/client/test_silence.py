@@ -152,3 +152,4 @@ async def test_a_plain_tool_takes_no_time_of_a_mock_clock(autojump_clock: trio.t
     async with open_client(slow_server()) as client:
         for _ in range(20):
             assert (await client.call_tool("work")).text == "done"
+    assert trio.current_time() == 0
