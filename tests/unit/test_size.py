@@ -27,9 +27,10 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # Redis, which are 4 files (what is done there, the connection, the store, and how any store writes a task) and 800 lines; 270
 # and 58,100 before what servers, logins and terminals out there do: cookies (1 file), compressed responses, prefixes of
 # proxies, header fields for pages of one's own, logins that wait in line, and files that people write, in 600 lines; 58,700
-# before requests that fail when their server is silent, and a command line that answers for a model and has roots.
+# before requests that fail when their server is silent, and a command line that answers for a model and has roots; 58,850
+# before the shares of the event loop went.
 FILES: Final = 271
-CODE_LINES: Final = 58_900
+CODE_LINES: Final = 58_500
 LINES_OF_A_FILE: Final = 500
 
 
