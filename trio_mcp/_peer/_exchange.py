@@ -679,7 +679,15 @@ class Reply:
 
     @classmethod
     def of_error(cls, exchange: Exchange, error: RequestError) -> Reply:
-        """Return the reply that is this error."""
+        """Return the reply that is this error.
+
+        What had raised it is not known any more: frames that refer to their own error are a cycle, which would keep
+        all they have, such as the answer for which there was no room, until the garbage collector comes.
+        """
+        raised: BaseException | None = error
+        while raised is not None and raised.__traceback__ is not None:
+            raised.__traceback__ = None
+            raised = raised.__context__
         data = encode_error(exchange.request.id, error)
         return cls(data, error.code, retry_after=error.retry_after, is_own_share=error.is_own_share)
 
@@ -818,6 +826,7 @@ async def make_reply(
             answer = await handler(exchange)
             is_failure = isinstance(answer, dict) and answer.get("isError") is True
             reply = Reply(encode_response(request.id, answer), None, is_failure)
+            del answer  # it may be as large again, and the reply may have to wait
         except RequestError as error:
             reply = Reply.of_error(exchange, error)
         if len(reply.data) > limits.max_message_bytes:

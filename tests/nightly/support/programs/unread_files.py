@@ -1,4 +1,7 @@
-"""Serves a file of 8 MiB to clients that ask for it, and read nothing; prints the most memory that it had, in MiB."""
+"""Serves a file of 8 MiB to clients that ask for it, and read nothing; prints the most memory that it had, in MiB.
+
+``unread_files.py http 100`` has a hundred clients; ``unread_files.py tcp 100`` one, with a hundred requests.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 
 import trio
 
-from trio_mcp import Server, serve_http
+from trio_mcp import Server, serve_http, serve_tcp
 
 KEY = "io.modelcontextprotocol/"
 META: dict[str, Any] = {f"{KEY}protocolVersion": "2026-07-28", f"{KEY}clientCapabilities": {}}
@@ -36,17 +39,35 @@ async def ask(port: int, number: int) -> trio.socket.SocketType:
     await asking.bind((f"127.0.0.{number % 50 + 2}", 0))
     await asking.connect(("127.0.0.1", port))
     await asking.send(HEAD + BODY)
-    assert await asking.recv(12) == b"HTTP/1.1 200"
+    assert await asking.recv(12) in {b"HTTP/1.1 200", b"HTTP/1.1 429", b"HTTP/1.1 503"}
     return asking
 
 
-async def main(clients: int) -> None:
+async def ask_over_tcp(address: str, count: int) -> None:
+    """Ask often on one connection, and wait until nothing more is done."""
+    _, _, port = address.rpartition(":")
+    asking = await trio.open_tcp_stream("127.0.0.1", int(port))
+    for id in range(count):
+        await asking.send_all(BODY.replace(b'"id": 1', b'"id": %d' % id) + b"\n")
+    before = -1
+    while (now := most_memory()) != before:
+        before = now
+        await trio.sleep(1)
+
+
+async def main(how: str, count: int) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(bytes(range(256)) * (1 << 15))
         file.flush()
         server = Server("files")
         server.add_file(file.name, uri="file:///large")
         async with trio.open_nursery() as nursery:
+            if how == "tcp":
+                addresses = await nursery.start(partial(serve_tcp, server, port=0))
+                await ask_over_tcp(str(addresses[0]), count)
+                print(most_memory(), flush=True)
+                nursery.cancel_scope.cancel()
+                return
             urls = await nursery.start(partial(serve_http, server, port=0))
             port = int(urls[0].split(":")[2].split("/")[0])
             begun: list[object] = []
@@ -55,7 +76,7 @@ async def main(clients: int) -> None:
                 begun.append(await ask(port, number))
 
             async with trio.open_nursery() as asking:
-                for number in range(clients):
+                for number in range(count):
                     asking.start_soon(ask_and_leave, number)
             print(most_memory(), flush=True)
             nursery.cancel_scope.cancel()
@@ -63,4 +84,4 @@ async def main(clients: int) -> None:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    trio.run(main, int(sys.argv[1]))
+    trio.run(main, sys.argv[1], int(sys.argv[2]))
