@@ -681,8 +681,8 @@ class Reply:
     def of_error(cls, exchange: Exchange, error: RequestError) -> Reply:
         """Return the reply that is this error.
 
-        What had raised it is not known any more: frames that refer to their own error are a cycle, which would keep
-        all they have, such as the answer for which there was no room, until the garbage collector comes.
+        What had raised it is not known any more: frames that refer to their own error are a cycle, which would
+        keep all they have, such as the answer for which there was no room, until the garbage collector comes.
         """
         raised: BaseException | None = error
         while raised is not None and raised.__traceback__ is not None:

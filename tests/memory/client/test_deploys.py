@@ -58,7 +58,7 @@ class Deployed:
         else:
             await self._app(scope, receive, send)
 
-    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+    async def serving(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Serve with one process after another."""
         while True:
             self.server = self.make(self.tool)
@@ -83,7 +83,7 @@ async def deployed(
 ) -> AsyncGenerator[tuple[Deployed, HttpServerParameters]]:
     app = Deployed(make)
     async with trio.open_nursery() as nursery:
-        await nursery.start(app.run)
+        await nursery.start(app.serving)
         yield app, HttpServerParameters("http://localhost/mcp", app=app)
         nursery.cancel_scope.cancel()
 
