@@ -16,7 +16,7 @@ from places import PROGRAMS
 __all__ = ["HttpProcess"]
 
 PROGRAM = PROGRAMS / "http_program.py"
-ENOUGH = 120
+ENOUGH = 280
 """Seconds in which any server has ended that was asked to."""
 
 

@@ -90,7 +90,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "stateless": {"stateless": True},
 }
 """What is served over HTTP in this process, by binding."""
-ENOUGH = 120
+ENOUGH = 280
 """Seconds in which any test is over, on a machine that is busy with other things."""
 
 P = ParamSpec("P")

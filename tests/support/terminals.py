@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Final, final
 
 COMMAND: Final = (sys.executable, "-m", "trio_mcp")
-ENOUGH: Final = 120
+ENOUGH: Final = 280
 """Seconds of silence after which nothing more will be shown."""
 
 

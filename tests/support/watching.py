@@ -15,7 +15,7 @@ from trio_mcp import Context, HttpCall, HttpRefused, Limits, Server
 
 __all__ = ["ENOUGH", "WHOSE", "Watcher", "answer", "authenticate", "call"]
 
-ENOUGH: Final = 120
+ENOUGH: Final = 280
 """Seconds in which anything is over, on a machine that is busy with other things."""
 
 

@@ -28,7 +28,7 @@ SOCKET_LINES: Final = (("tcp", LEGACY), ("tcp", MODERN), ("unix", LEGACY), ("uni
 WEBSOCKET_LINES: Final = (("websocket", LEGACY), ("websocket", MODERN))
 DUPLEX: Final = frozenset({"stdio", "tcp", "unix", "websocket"})
 """Bindings with one wire for everything, where a goodbye is a message."""
-ENOUGH: Final = 120
+ENOUGH: Final = 280
 """Seconds in which anything here is over, on a machine that is busy with other things."""
 
 

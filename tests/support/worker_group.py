@@ -23,7 +23,7 @@ from places import PROGRAMS
 __all__ = ["ENOUGH", "Group", "begin_session", "gone", "open_group", "text_of", "wait_until"]
 
 PROGRAM: Final = PROGRAMS / "worker_program.py"
-ENOUGH: Final = 120
+ENOUGH: Final = 280
 """Seconds in which anything has happened that was asked for."""
 
 INITIALIZE: Final[dict[str, Any]] = {

@@ -43,8 +43,6 @@ from trio_mcp import (
 )
 from trio_mcp.types import Tool
 
-pytestmark = pytest.mark.timeout(60)
-
 API: Any = trio_mcp
 """What type checkers do not look at."""
 

@@ -16,7 +16,7 @@ from shared.cli_documented_sessions import SESSIONS
 from shared.cli_documented_sessions import shell as shell
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the sessions are those of a POSIX shell")
-ENOUGH: Final = 120
+ENOUGH: Final = 280
 """Seconds in which every command has ended; machines that run tests are slow."""
 
 

@@ -38,7 +38,6 @@ from trio_mcp import (
 )
 
 pytestmark = [
-    pytest.mark.timeout(90),
     pytest.mark.skipif(sys.platform == "win32", reason="nginx and its sockets are those of Unix"),
 ]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
+pytestmark = [pytest.mark.usefixtures("host")]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are none")

@@ -26,8 +26,6 @@ from trio_mcp import (
     serve_view,
 )
 
-pytestmark = pytest.mark.timeout(90)
-
 HERE: Final = Path(__file__).parent
 TYPE: Final = "text/html;profile=mcp-app"
 

@@ -27,7 +27,6 @@ from trio_mcp import Context, RequestError, Server, open_client
 from trio_mcp import open_redis_task_store as open_store
 
 pytestmark = [
-    pytest.mark.timeout(90),
     pytest.mark.skipif(sys.platform == "win32", reason="Redis and its sockets are those of Unix"),
 ]
 

@@ -11,7 +11,6 @@ from http_raw import call_tool
 from worker_group import ENOUGH, gone, open_group, wait_until
 
 pytestmark = [
-    pytest.mark.timeout(120),
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them"),
 ]
 

@@ -14,7 +14,7 @@ from trio_mcp import (
     run_client,
 )
 
-ENOUGH = 120
+ENOUGH = 280
 
 
 def make_server() -> Server[None]:

@@ -18,7 +18,7 @@ from trio_mcp import (
     StdioServerParameters,
 )
 
-ENOUGH = 120
+ENOUGH = 280
 
 TREE = str(Path(trio_mcp.__file__).parents[1])
 

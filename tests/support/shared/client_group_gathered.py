@@ -8,7 +8,7 @@ from trio_mcp import (
     Server,
 )
 
-ENOUGH = 120
+ENOUGH = 280
 
 
 def make_server(name: str, *tools: str) -> Server[None]:

@@ -10,7 +10,7 @@ from trio_mcp import (
     Server,
 )
 
-ENOUGH: Final = 120
+ENOUGH: Final = 280
 
 
 def make_server() -> Server[None]:

@@ -33,7 +33,7 @@ from trio_mcp import (
     serve_websocket,
 )
 
-ENOUGH = 120
+ENOUGH = 280
 LIMITS = Limits(goodbye_timeout=0.5)
 Script = Callable[[RawSocket], Awaitable[object]]
 

@@ -16,7 +16,7 @@ from commands import SHOP, Run
 from unmeasured import unmeasured
 
 COMMAND = [sys.executable, "-m", "trio_mcp"]
-ENOUGH = 120
+ENOUGH = 280
 """Seconds in which a server has ended that was asked to."""
 
 TWO = """

@@ -9,8 +9,6 @@ import pytest
 
 from trio_mcp import ConnectionLost, StdioServerParameters, open_client
 
-pytestmark = pytest.mark.timeout(60)
-
 NOTE = "import sys, json; open(sys.argv[1], 'a').write('started\\n');"
 LEGACY = """
 request = json.loads(sys.stdin.readline())

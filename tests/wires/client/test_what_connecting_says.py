@@ -25,7 +25,6 @@ from trio_mcp import (
     serve_http,
 )
 
-pytestmark = pytest.mark.timeout(60)
 PYTHON = f"stdio server {sys.executable!r} (pid PID)"
 
 

@@ -24,7 +24,7 @@ from patient_clock import STILL, pass_time
 
 from trio_mcp import ConnectionLost, HttpSettings, LocalProtocolError, RemoteProtocolError
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("read_fields")]
+pytestmark = [pytest.mark.usefixtures("read_fields")]
 
 MIB: Final = 1024 * 1024
 

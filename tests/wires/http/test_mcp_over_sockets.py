@@ -15,8 +15,6 @@ from patient_clock import STILL
 
 from trio_mcp import ConnectionLost, HttpServerParameters, Limits, open_client
 
-pytestmark = pytest.mark.timeout(60)
-
 
 async def serve(connection: ServerConnection) -> None:
     """A modern server that does what the name of the method says."""

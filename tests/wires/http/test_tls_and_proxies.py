@@ -14,7 +14,7 @@ from inside_http import HttpClient, HttpRequest, HttpTarget, open_http_client, p
 
 from trio_mcp import ConnectionLost, HttpSettings
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("read_fields")]
+pytestmark = [pytest.mark.usefixtures("read_fields")]
 
 
 async def fetch(client: HttpClient, target: HttpTarget, body: bytes = b"{}") -> bytes:

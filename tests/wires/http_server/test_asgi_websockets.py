@@ -21,8 +21,6 @@ from trio_mcp import (
     open_client,
 )
 
-pytestmark = pytest.mark.timeout(60)
-
 SETTINGS = HttpServerSettings(websocket=True)
 
 

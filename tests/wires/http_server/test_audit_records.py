@@ -15,8 +15,6 @@ from trio_mcp import (
     SocketServerSettings,
 )
 
-pytestmark = [pytest.mark.timeout(60)]
-
 
 @pytest.mark.usefixtures("host")
 async def test_what_is_no_http_is_recorded(audited: pytest.LogCaptureFixture) -> None:

@@ -18,7 +18,7 @@ from shared.http_server_connections import make_server
 
 from trio_mcp import HttpCall, HttpRefused, HttpServerSettings
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
+pytestmark = [pytest.mark.usefixtures("host")]
 
 LOGGING = {"io.modelcontextprotocol/logLevel": "debug"}
 LEFT = "_hosts._requests.SocketIO"

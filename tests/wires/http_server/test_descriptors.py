@@ -13,7 +13,6 @@ from http_raw import call_tool
 from http_wire import Wire
 
 pytestmark = [
-    pytest.mark.timeout(60),
     pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this machine has one address"),
 ]
 

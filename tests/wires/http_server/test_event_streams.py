@@ -17,7 +17,7 @@ from raw import initialize
 
 from trio_mcp import Context, HttpServerSettings, Limits, Server
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
+pytestmark = [pytest.mark.usefixtures("host")]
 
 COUNT: Final = 300
 SIZES: Final = [random.Random(7).choice((10, 1_000, 20_000, 70_000)) for _ in range(COUNT)]

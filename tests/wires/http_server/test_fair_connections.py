@@ -9,8 +9,6 @@ import pytest
 import trio
 from inside_endpoint import accept_waiting
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def leave(client: socket.socket, how: str) -> None:
     if how == "reset":

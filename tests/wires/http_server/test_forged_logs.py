@@ -9,9 +9,6 @@ import pytest
 from http_wire import head_for, serving
 from shared.http_server_forged_logs import check, make_server
 
-pytestmark = [pytest.mark.timeout(60)]
-
-
 HEADS: Final = [
     head_for(2, {"Host": "x\x9b2J\xa0"}),
     head_for(2, {"Origin": "http://x\x9b2J"}),

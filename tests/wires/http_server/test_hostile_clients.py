@@ -26,7 +26,7 @@ from http_wire import Served, head_for, request_for, serving
 
 from trio_mcp import Context, HttpServerParameters, HttpServerSettings, HttpSettings, Limits, Server, open_client
 
-pytestmark = [pytest.mark.timeout(90), pytest.mark.usefixtures("host")]
+pytestmark = [pytest.mark.usefixtures("host")]
 
 Attack: TypeAlias = Callable[[trio.SocketStream], Awaitable[object]]
 

@@ -45,7 +45,7 @@ from trio_mcp import (
     serve_http,
 )
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
+pytestmark = [pytest.mark.usefixtures("host")]
 
 
 LOGGING = {"io.modelcontextprotocol/logLevel": "debug"}

@@ -21,7 +21,7 @@ from patient_clock import pass_time
 
 from trio_mcp import HttpServerSettings, Server
 
-pytestmark = [pytest.mark.timeout(90), pytest.mark.usefixtures("host")]
+pytestmark = [pytest.mark.usefixtures("host")]
 
 GOOD: Final = request_for(call_tool("add", a=1, b=2))
 CHUNKED: Final = (

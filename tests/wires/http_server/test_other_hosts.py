@@ -17,8 +17,6 @@ from shared.http_server_other_hosts import Program
 
 from trio_mcp import McpASGI, open_client
 
-pytestmark = pytest.mark.timeout(60)
-
 LOGGING = {"io.modelcontextprotocol/logLevel": "debug"}
 
 

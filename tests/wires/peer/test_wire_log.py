@@ -23,8 +23,6 @@ from trio_mcp import (
     serve_websocket,
 )
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @asynccontextmanager
 async def served(how: str) -> AsyncGenerator[Any]:

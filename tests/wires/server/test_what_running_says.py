@@ -23,7 +23,6 @@ from trio_mcp import (
     serve_http,
 )
 
-pytestmark = pytest.mark.timeout(60)
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 

@@ -31,8 +31,6 @@ from trio_mcp import (
     serve_tcp,
 )
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def make_server() -> Server[Any]:
     server: Server[Any] = Server("known")

@@ -36,8 +36,6 @@ from trio_mcp import (
     serve_unix,
 )
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @KINDS
 @pytest.mark.parametrize("era", ["legacy", "modern"])

@@ -31,8 +31,6 @@ from trio_mcp import (
     serve_unix,
 )
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @KINDS
 async def test_where_nobody_listens_there_is_no_connection(kind: Kind, tmp_path: Path) -> None:

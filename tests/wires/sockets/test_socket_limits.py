@@ -23,8 +23,6 @@ from shared.sockets_socket_limits import MIB, kept, make_server, none_kept
 
 from trio_mcp import Limits, SocketServerSettings, open_client
 
-pytestmark = pytest.mark.timeout(60)
-
 SHORT = 1_000.0
 """Seconds after which a limit of time is meant to act in these tests, which let them pass."""
 

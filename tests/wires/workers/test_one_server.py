@@ -17,7 +17,6 @@ from http_raw import Events, Raw, call_tool, modern
 from worker_group import ENOUGH, Group, begin_session, open_group, text_of, wait_until
 
 pytestmark = [
-    pytest.mark.timeout(90),
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them"),
 ]
 OLD = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}

@@ -18,7 +18,6 @@ from worker_group import ENOUGH, begin_session, gone, open_group, wait_until
 from trio_mcp import ConnectionLost, HttpStatusError, McpError, open_client
 
 pytestmark = [
-    pytest.mark.timeout(120),
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them"),
 ]
 

@@ -12,7 +12,7 @@ from shared.http_server_connections import make_server
 
 from trio_mcp import HttpServerSettings
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
+pytestmark = [pytest.mark.usefixtures("host")]
 
 
 async def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:

@@ -13,8 +13,6 @@ import pytest
 import trio
 from http_load import CONNECTIONS, Load, running_server
 
-pytestmark = pytest.mark.timeout(240)
-
 ANSWERS: Final = 400
 """In one round."""
 

@@ -16,8 +16,6 @@ from shared.sockets_socket_limits import MIB, kept, make_server, none_kept
 
 from trio_mcp import Limits
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @KINDS
 async def test_begun_messages_take_little_more_than_is_lent(kind: Kind, tmp_path: Path) -> None:
