@@ -36,7 +36,8 @@ class Terminal:
         while text not in self.shown:
             if not select.select([self._master], [], [], ENOUGH)[0]:
                 raise AssertionError(f"never shown: {text!r}; but {self.shown!r}")
-            self._take()
+            if not self._take() and text not in self.shown:
+                raise AssertionError(f"ended, and never shown: {text!r}; but {self.shown!r}")
         before, _, self.shown = self.shown.partition(text)
         return before + text
 
