@@ -15,9 +15,6 @@ from trio_mcp._endpoint._session import EarlyCancellations as EarlyCancellations
 from trio_mcp._endpoint._session import LegacySession as LegacySession
 from trio_mcp._hosts import _lean
 from trio_mcp._hosts._asgi import _path_of as _path_of
-from trio_mcp._hosts._connections import MAX_WAITING as MAX_WAITING
-from trio_mcp._hosts._connections import PATIENCE_SECONDS as PATIENCE_SECONDS
-from trio_mcp._hosts._connections import REST_SECONDS as REST_SECONDS
 from trio_mcp._hosts._connections import ConnectionLimits as ConnectionLimits
 from trio_mcp._hosts._connections import Connections as Connections
 from trio_mcp._hosts._connections import OpenConnection as OpenConnection

@@ -1,7 +1,7 @@
-"""The connections of a host: which of them gives way and how long they may rest; and what is read over HTTP.
+"""The connections of a host: how many there may be and how long they may rest; and what is read over HTTP.
 
-    accepted ──> is there a place? ──> it rests, works, rests … and leaves
-                     └──> it waits without being read, while another connection gives way to it
+    accepted ──> is there room, or one that rests? ──> it rests, works, rests … and leaves
+                     └──> it is refused
 
 How heads are parsed and answers encoded is left to the subclasses of `HostConnection`. Connections are accepted,
 and ended together, in `_listening`.
@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
-from itertools import islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar, TypeVarTuple, final
 
 import attrs
@@ -48,20 +47,6 @@ _log: Final = Log("trio_mcp.http")
 
 _Args = TypeVarTuple("_Args")
 
-REST_SECONDS: Final = 5.0
-"""How long a connection has rested that gives way to one of an address with as many: a client that has just asked
-may be about to ask again. In seconds."""
-
-PATIENCE_SECONDS: Final = 1.0
-"""How long a connection waits for an address with more to have one that rests, before one that works is cut."""
-
-MAX_WAITING: Final = 64
-"""How many connections may wait for a place. Each takes a descriptor, and nothing else."""
-
-MAX_LOOKED_AT: Final = 1_000
-"""How many addresses, and how many connections, are looked at to find one that rests. All others are assumed to
-work."""
-
 _NAME: Final = "an HTTP connection"
 """The name of its tasks."""
 
@@ -71,66 +56,42 @@ _IO = TypeVar("_IO", bound=HostedSocket)
 
 @final
 @attrs.define(eq=False, weakref_slot=False)
-class _Party(Generic[_T]):
+class _Address(Generic[_T]):
     """One address, or one connection without a known address.
 
     Attributes:
         key: The address, or what stands for it.
-        placed: Its connections that have a place, oldest first, without those that were cut.
+        count: How many connections it has, without those that were cut.
         resting: Those of them that rest, the longest first.
-        waiting: How many of its connections wait for a place.
     """
 
     key: Hashable
-    placed: dict[_T, None] = attrs.field(factory=dict[_T, None], init=False)
+    count: int = attrs.field(default=0, init=False)
     resting: dict[_T, None] = attrs.field(factory=dict[_T, None], init=False)
-    waiting: int = attrs.field(default=0, init=False)
-
-    @property
-    def weight(self) -> int:
-        """How many connections it has."""
-        return len(self.placed) + self.waiting
 
 
 @final
 class ConnectionLimits(Generic[_T]):
-    """Limits the connections in total and by address, and decides which one gives way.
+    """Limits the connections, in total and by address.
 
-    A connection rests before its first request, and when all its requests are answered. Addresses give way, not
-    connections: the one with most is the first, so that neither one client nor ten can take what all others need.
-    When all places are taken, a new connection waits, and another one gives way to it:
-
-    * One that rests, of the address with most, if that has at least two more than the address of the new one.
-    * If none of these rests for `PATIENCE_SECONDS`, the youngest connection of that address, although it works.
-    * Otherwise the one that has rested longest, after `REST_SECONDS`, of an address that has no fewer.
-
-    So a connection that works is cut only for an address with fewer, and the address with most finds room only
-    where its own connections rest. An address with `address_limit` connections gets another only in place of one
-    of its own that rests. A place is free once the task of its connection has left.
+    A connection rests before its first request, and when all its requests are answered. If there are as many as
+    there may be, the one that has rested longest is ended for a new one: one of the same address, if that has as
+    many as it may have. If none rests, the new one is refused.
 
     Args:
-        limit: How many places there are.
+        limit: How many there may be.
         address_limit: How many of them one address may have.
         cut: Ends a connection at once; its task then leaves. Must not wait.
-        waiting: How many may wait for a place.
     """
 
-    def __init__(
-        self, limit: int, address_limit: int, cut: Callable[[_T], None], waiting: int = MAX_WAITING
-    ) -> None:
-        self._limit, self._address_limit, self._cut, self._max_waiting = limit, address_limit, cut, waiting
-        self._parties: dict[Hashable, _Party[_T]] = {}
-        self._ranks: dict[int, dict[_Party[_T], None]] = {}  # by how many places they have taken
-        self._party_of: dict[_T, _Party[_T]] = {}  # of all connections whose tasks have not left
-        self._placed = 0  # without those that were cut
+    def __init__(self, limit: int, address_limit: int, cut: Callable[[_T], None]) -> None:
+        self._limit, self._address_limit, self._cut = limit, address_limit, cut
+        self._addresses: dict[Hashable, _Address[_T]] = {}
+        self._address_of: dict[_T, _Address[_T]] = {}  # of all connections whose tasks have not left
+        self._cut_ones = set[_T]()  # among them
         self._resting: dict[_T, float] = {}  # since when; the longest first
         self._timed: dict[_T, float] = {}  # the same, without those that may rest for ever
         self._begun: dict[_T, float] = {}  # of those that rest: since when a part of the next head is there
-        self._waiting: dict[_T, float] = {}
-        # Those that were cut; of the first, the places are not free yet.
-        self._leaving, self._cut_ones = set[_T](), set[_T]()
-        # One for each, so that a flood does not wake all of them whenever one leaves.
-        self._place_waiters: dict[_T, LightParkingLot] = {}
         self._changed, self._alarm = LightParkingLot(), LightParkingLot()
         self._sleeps = False
         self._warned_of: set[str] = set()
@@ -138,62 +99,52 @@ class ConnectionLimits(Generic[_T]):
     # Coming and going.
 
     def enter(self, connection: _T, address: str | None) -> bool:
-        """Admit a connection if its address may have one more: it gets a place, or waits for one.
+        """Admit a connection, which rests. Returns whether there is room for it.
 
         Args:
-            connection: The connection, which rests.
+            connection: The connection.
             address: The address of its client; `None` if that does not tell clients apart.
         """
         key: Hashable = (None, connection) if address is None else address
-        party = self._parties.get(key) or _Party[_T](key)
-        if address is not None and not self._makes_room(party):
+        of = self._addresses.get(key) or _Address[_T](key)
+        if not self._makes_room(of):
             return False
-        is_full = self._placed + len(self._leaving) >= self._limit
-        if is_full or self._waiting:
-            if is_full:
-                self._warn("max_connections", self._limit)
-            if len(self._waiting) >= self._max_waiting and not self._drop_heavier(party):
+        if len(self._address_of) - len(self._cut_ones) >= self._limit:
+            self._warn("max_connections", self._limit)
+            if not self.make_room():
                 return False
-            self._waiting[connection] = trio.current_time()
-            party.waiting += 1
-            self._alarm.unpark_all()
-        self._parties[key] = party
-        self._party_of[connection] = party
-        if connection not in self._waiting:
-            self._place(connection, party)
+        self._add(connection, of)
+        self.rest(connection)
         return True
 
-    def _makes_room(self, party: _Party[_T]) -> bool:
-        """Whether a party may have one more; if it has as many as it may, one of its own that rests is ended."""
-        if party.weight < self._address_limit:
+    def _makes_room(self, of: _Address[_T]) -> bool:
+        """Whether an address may have one more; if it has as many as it may, one of its own is ended."""
+        if of.count < self._address_limit:
             return True
         self._warn("max_connections_per_address", self._address_limit)
-        own = next(iter(party.resting), None)
+        own = next(iter(of.resting), None)
         if own is not None:
             self._end(own)
         return own is not None
 
-    def _place(self, connection: _T, party: _Party[_T]) -> None:
-        self._rank(party, 1, connection)
-        self.rest(connection)
+    def make_room(self) -> bool:
+        """End the connection that has rested longest. Returns whether one rests."""
+        longest = next(iter(self._resting), None)
+        if longest is not None:
+            self._end(longest)
+        return longest is not None
 
-    def _rank(self, party: _Party[_T], more: int, connection: _T) -> None:
-        """Count one place more for a party, or one less."""
-        before = len(party.placed)
-        if before:
-            rank = self._ranks[before]
-            del rank[party]
-            if not rank:
-                del self._ranks[before]
-        if more > 0:
-            party.placed[connection] = None
-        else:
-            del party.placed[connection]
-        if party.placed:
-            self._ranks.setdefault(len(party.placed), {})[party] = None
-        elif not party.waiting:
-            self._parties.pop(party.key, None)
-        self._placed += more
+    def _add(self, connection: _T, of: _Address[_T]) -> None:
+        of.count += 1
+        self._addresses[of.key] = self._address_of[connection] = of
+
+    def _remove(self, connection: _T) -> None:
+        """Count it for its address no more."""
+        self.work(connection)
+        of = self._address_of[connection]
+        of.count -= 1
+        if not of.count:
+            self._addresses.pop(of.key, None)
 
     def belong_to(self, connection: _T, holder: str) -> bool:
         """Count a connection for who its client turned out to be, and not for its address any more.
@@ -203,54 +154,22 @@ class ConnectionLimits(Generic[_T]):
         """
         if connection in self._cut_ones:
             return False
-        before = self._party_of[connection]
-        if before.key == holder:
+        if self._address_of[connection].key == holder:
             return True
-        party = self._parties.get(holder) or _Party[_T](holder)
-        if not self._makes_room(party):
+        of = self._addresses.get(holder) or _Address[_T](holder)
+        if not self._makes_room(of):
             return False
-        self._rank(before, -1, connection)
-        self._parties[holder] = self._party_of[connection] = party
-        self._rank(party, 1, connection)
-        if connection in before.resting:
-            del before.resting[connection]
-            party.resting[connection] = None
-        return True
-
-    async def wait_place(self, connection: _T) -> bool:
-        """Wait until a connection that has entered has a place. Returns false if it was cut instead."""
-        if connection in self._waiting:
-            self._place_waiters[connection] = waiter = LightParkingLot()
-            try:
-                await waiter.park()
-            finally:
-                del self._place_waiters[connection]
-        return connection not in self._cut_ones
-
-    async def wait_door(self) -> None:
-        """Wait until another connection may be accepted.
-
-        That is at once, unless as many as may wait and no address has more than one: then none would
-        give way, and the next one may as well wait in the system's queue.
-        """
-        while len(self._waiting) >= self._max_waiting and max(self._ranks, default=0) <= 1:
-            if any(self._party_of[each].weight > 1 for each in self._waiting):
-                return
-            await self._changed.park()
-
-    def _drop_heavier(self, newcomer: _Party[_T]) -> bool:
-        """Drop a connection that waits, of the address with most, unless that is the newcomer's."""
-        heaviest = max(self._waiting, key=lambda each: self._party_of[each].weight)
-        party = self._party_of[heaviest]
-        if party is newcomer or party.weight <= newcomer.weight + 1:
-            return False
-        self._end(next(each for each in reversed(self._waiting) if self._party_of[each] is party))
+        since, is_timed = self._resting.get(connection), connection in self._timed
+        self._remove(connection)
+        self._add(connection, of)
+        if since is not None:
+            self.rest(connection, is_timed=is_timed)
         return True
 
     def work(self, connection: _T) -> None:
         """Note that a request has arrived."""
         if self._resting.pop(connection, None) is not None:
-            del self._party_of[connection].resting[connection]
+            del self._address_of[connection].resting[connection]
             self._timed.pop(connection, None)
         if self._begun:
             self._begun.pop(connection, None)
@@ -269,115 +188,29 @@ class ConnectionLimits(Generic[_T]):
             connection: The connection.
             is_timed: Whether `idle_timeout` bounds how long it rests.
         """
-        if connection in self._party_of and connection not in self._cut_ones:
+        if connection in self._address_of and connection not in self._cut_ones:
             now = self._resting[connection] = trio.current_time()
-            self._party_of[connection].resting[connection] = None
+            self._address_of[connection].resting[connection] = None
             if is_timed:
                 self._timed[connection] = now
-            if self._sleeps or self._waiting:
+            if self._sleeps:
                 self._alarm.unpark_all()
 
     def leave(self, connection: _T) -> None:
         """Note that its task has ended."""
         if connection not in self._cut_ones:
-            self._forget(connection)
-        del self._party_of[connection]
+            self._remove(connection)
+        del self._address_of[connection]
         self._cut_ones.discard(connection)
-        self._leaving.discard(connection)
-        if len(self._party_of) <= min(self._limit, self._address_limit) // 2:
+        if len(self._address_of) <= min(self._limit, self._address_limit) // 2:
             self._warned_of.clear()
-        self._settle()
         self._changed.unpark_all()
-
-    def _forget(self, connection: _T) -> None:
-        """Count it for its address no more."""
-        party = self._party_of[connection]
-        self.work(connection)
-        if connection not in self._waiting:
-            self._rank(party, -1, connection)
-        else:
-            self._stop_waiting(connection, party)
-            if not party.weight:
-                self._parties.pop(party.key, None)
-
-    def _stop_waiting(self, connection: _T, party: _Party[_T]) -> None:
-        del self._waiting[connection]
-        party.waiting -= 1
-        if (waiter := self._place_waiters.get(connection)) is not None:
-            waiter.unpark()
 
     def _end(self, connection: _T) -> None:
-        """Cut a connection. It no longer counts for its address, but keeps its place until its task leaves."""
-        if connection not in self._waiting:
-            self._leaving.add(connection)
-        self._forget(connection)
+        """Cut a connection. It counts no longer."""
+        self._remove(connection)
         self._cut_ones.add(connection)
         self._cut(connection)
-        self._changed.unpark_all()
-
-    # Which connection gives way.
-
-    def _settle(self) -> float:
-        """Give free places to connections that wait, and let others give way. Returns when to look again."""
-        now = trio.current_time()
-        if not self._waiting:
-            return math.inf
-        # The address with fewest is first; among equals, the connection that has waited longest.
-        line = sorted(self._waiting, key=lambda each: len(self._party_of[each].placed))
-        free = self._limit - self._placed - len(self._leaving)
-        for connection in line[: max(0, free)]:
-            party = self._party_of[connection]
-            self._stop_waiting(connection, party)
-            self._place(connection, party)
-            self._changed.unpark_all()
-        for connection in line[max(0, free) + len(self._leaving) :]:
-            is_patient = now < self._waiting[connection] + PATIENCE_SECONDS
-            victim = self._who_gives_way(len(self._party_of[connection].placed), now, is_patient=is_patient)
-            if victim is None:
-                break
-            self._end(victim)
-        if not self._waiting:
-            return math.inf
-        patient = (since + PATIENCE_SECONDS for since in self._waiting.values())
-        rested = (since + REST_SECONDS for since in islice(self._resting.values(), MAX_LOOKED_AT))
-        return min(next((due for due in dues if due > now), math.inf) for dues in (patient, rested))
-
-    def _who_gives_way(self, has: int, now: float, *, is_patient: bool) -> _T | None:
-        """Return the connection that gives way to one of an address that `has` so many places."""
-        ranks = sorted((rank for rank in self._ranks if rank >= has + 2), reverse=True)
-        for party in islice((party for rank in ranks for party in self._ranks[rank]), MAX_LOOKED_AT):
-            if party.resting:
-                return next(iter(party.resting))
-        for connection, since in islice(self._resting.items(), MAX_LOOKED_AT):
-            if since + REST_SECONDS > now:
-                break
-            if len(self._party_of[connection].placed) >= has:
-                return connection
-        most = max(self._ranks, default=0)
-        if is_patient or most < has + 2:
-            return None
-        return next(reversed(next(iter(self._ranks[most])).placed))
-
-    def make_room(self, *, is_patient: bool) -> bool:
-        """Let one give way because the machine has no room. Returns false if none does.
-
-        Args:
-            is_patient: Whether only one that rests may have to.
-        """
-        victim = self._who_gives_way(0, trio.current_time(), is_patient=is_patient)
-        if victim is not None:
-            self._end(victim)
-        return victim is not None
-
-    def must_give_way(self, connection: _T) -> bool:
-        """Whether a connection is to end although the next request has come over it already.
-
-        A connection whose client sends requests ahead never rests. When all places are taken, it must not keep
-        its place from others, if its address has most of the places, or as many as it may have.
-        """
-        party, most = self._party_of[connection], min(self._address_limit, self._limit // 2 + 1)
-        is_full = self._placed + len(self._leaving) >= self._limit
-        return is_full and isinstance(party.key, str) and len(party.placed) >= most
 
     def _warn(self, setting: str, limit: int) -> None:
         if setting not in self._warned_of:
@@ -387,16 +220,16 @@ class ConnectionLimits(Generic[_T]):
     # Time.
 
     async def attend(self, idle_timeout: float, head_timeout: float) -> None:
-        """End connections that rest or wait for too long, and let others give way, for as long as this runs.
+        """End connections that rest for too long, for as long as this runs.
 
         One task does it for all connections, so that a request costs no timer.
 
         Args:
-            idle_timeout: How long one may rest, or wait for a place, in seconds.
+            idle_timeout: How long one may rest, in seconds.
             head_timeout: How long one may rest once a part of a head has arrived, in seconds.
         """
         while True:
-            due = min(self._end_overdue(idle_timeout, head_timeout), self._settle())
+            due = self._end_overdue(idle_timeout, head_timeout)
             self._sleeps = due == math.inf
             with trio.move_on_at(due):
                 await self._alarm.park()
@@ -405,11 +238,7 @@ class ConnectionLimits(Generic[_T]):
     def _end_overdue(self, idle_timeout: float, head_timeout: float) -> float:
         """End connections that are overdue. Returns when the next one will be."""
         due = math.inf
-        for since_of, timeout in (
-            (self._begun, head_timeout),
-            (self._timed, idle_timeout),
-            (self._waiting, idle_timeout),
-        ):
+        for since_of, timeout in ((self._begun, head_timeout), (self._timed, idle_timeout)):
             while (first := next(iter(since_of), None)) is not None:
                 if (ends := since_of[first] + timeout) > trio.current_time():
                     due = min(due, ends)
@@ -418,18 +247,18 @@ class ConnectionLimits(Generic[_T]):
         return due
 
     def cut_resting(self) -> None:
-        """End connections that rest or wait, at once."""
-        for connection in (*self._resting, *self._waiting):
+        """End connections that rest, at once."""
+        for connection in tuple(self._resting):
             self._end(connection)
 
     async def wait_empty(self) -> None:
         """Wait until all have left."""
-        while self._party_of:
+        while self._address_of:
             await self._changed.park()
 
     def cut_all(self) -> None:
         """End all of them at once."""
-        for connection in tuple(self._party_of):
+        for connection in tuple(self._address_of):
             self._cut(connection)
 
 
@@ -460,7 +289,7 @@ class Connections(Generic[_IO]):
     _is_draining: bool = attrs.field(default=False, init=False)
 
     def enter(self, io: _IO) -> bool:
-        """Admit a connection; `serve` then waits for its place. Returns false if it must be closed."""
+        """Admit a connection. Returns false if it must be closed."""
         holder = None if io.client is None or self._proxies.trusts(io.client) else holder_of(io.client)
         return self.limits.enter(io, holder)
 
@@ -468,12 +297,11 @@ class Connections(Generic[_IO]):
         """Serve a connection until it ends. What fails on it ends no other."""
         connection: ServedConnection | None = None
         try:
-            if await self.limits.wait_place(io):
-                connection = self._open_connection(io, self.limits)
-                connection.is_draining = self._is_draining
-                self._connections.add(connection)
-                await io.start()
-                await connection.serve()
+            connection = self._open_connection(io, self.limits)
+            connection.is_draining = self._is_draining
+            self._connections.add(connection)
+            await io.start()
+            await connection.serve()
         except trio.BrokenResourceError as error:  # the TLS handshake failed
             audit("connection", str(error.__cause__ or error), transport="tls", client=io.client)
         except Exception:
@@ -734,8 +562,6 @@ class HostConnection(abc.ABC):
             self._limits.begin(self.io)
         if self.is_draining:
             self.stop_reading("no more requests are served")
-        elif self._buffer and self._limits.must_give_way(self.io):
-            self.stop_reading("other connections wait for a place")
 
     @final
     async def refuse(self, refused: HttpRefused) -> None:

@@ -27,7 +27,7 @@ from .._logs import Log
 from .._server._lifetimes import EndedBeforeStart, Shutdown
 from .._server._serve import CannotListen
 from .._trio import open_hidden_nursery, take_over
-from ._connections import MAX_WAITING, PATIENCE_SECONDS, ConnectionLimits, Connections, OpenConnection
+from ._connections import ConnectionLimits, Connections, OpenConnection
 from ._requests import HostedSocket
 
 if sys.platform != "win32":
@@ -42,7 +42,7 @@ BACKLOG: Final = 1_024
 
 MOST_IN_A_TURN: Final = 64
 """Connections that are accepted in one turn of the event loop. With one per turn, a client that fills the queue
-of the system would delay all others there, where its connections cannot give way."""
+of the system would delay all others there."""
 
 PORT_ATTEMPTS: Final = 8
 """How often a port is tried that is to be free on all addresses of a name."""
@@ -250,7 +250,6 @@ class _Failures:
     def __init__(self, connections: Connections[Any]) -> None:
         self._connections = connections
         self._in_a_row = 0
-        self._began_at = 0.0
         self._warned_at = -math.inf
 
     def end(self) -> None:
@@ -260,8 +259,6 @@ class _Failures:
     async def add(self, error: OSError) -> None:
         """Note that accepting has failed; make room or pause if that is the remedy."""
         now = trio.current_time()
-        if not self._in_a_row:
-            self._began_at = now
         self._in_a_row += 1
         has_room = error.errno not in _NO_ROOM
         if now >= self._warned_at + WARNING_SECONDS:
@@ -273,7 +270,7 @@ class _Failures:
         if has_room:
             must_pause = self._in_a_row % FAILURES_PER_PAUSE == 0
         else:
-            made = self._connections.limits.make_room(is_patient=now < self._began_at + PATIENCE_SECONDS)
+            made = self._connections.limits.make_room()
             must_pause = not made or self._in_a_row > 1  # the room made did not help, or was taken by others
         if must_pause:
             await trio.sleep(PAUSE_SECONDS)
@@ -285,24 +282,23 @@ LEAST_RESERVE: Final = 32
 RESERVED_PART: Final = 8
 """At least so many descriptors, and one in so many, are left for what handlers open."""
 FEW: Final = 4
-"""Where descriptors are few, handlers and connections that wait have one in so many, and no more."""
+"""Where descriptors are few, handlers have one in so many, and no more."""
 
 
-def most_connections(wanted: int) -> tuple[int, int]:
-    """Return how many connections this process can have, at most `wanted`, and how many may wait for a place.
+def most_connections(wanted: int) -> int:
+    """Return how many connections this process can have, at most `wanted`.
 
     Each takes a descriptor, and so does each open file. The process's limit of descriptors is not changed.
     """
     if sys.platform == "win32":
-        return wanted, MAX_WAITING
+        return wanted
     else:  # noqa: RET505 - type checkers look at one branch for each platform
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if limit == resource.RLIM_INFINITY:
-            return wanted, MAX_WAITING
+            return wanted
         room = limit - _open_descriptors()
         reserve = min(max(LEAST_RESERVE, limit // RESERVED_PART), room // FEW)
-        waiting = max(1, min(MAX_WAITING, room // FEW))
-        return max(1, min(wanted, room - reserve - waiting)), waiting
+        return max(1, min(wanted, room - reserve))
 
 
 def _open_descriptors() -> int:
@@ -359,7 +355,7 @@ class Hosting(Generic[_IO]):
 def _connections(hosting: Hosting[_IO]) -> Connections[_IO]:
     """Return that there are none yet, with as many places as this process can have."""
     bounds = hosting.bounds
-    most, waiting = most_connections(bounds.max_connections)
+    most = most_connections(bounds.max_connections)
     if most < bounds.max_connections:
         _log.log(
             logging.INFO if most > bounds.max_connections // 2 else logging.WARNING,
@@ -367,7 +363,7 @@ def _connections(hosting: Hosting[_IO]) -> Connections[_IO]:
             most,
             bounds.max_connections,
         )
-    limits = ConnectionLimits[_IO](most, bounds.max_connections_per_address, lambda io: io.cut(), waiting)
+    limits = ConnectionLimits[_IO](most, bounds.max_connections_per_address, lambda io: io.cut())
     return Connections(hosting.open_connection, limits, bounds.proxies, hosting.task_name)
 
 
@@ -423,7 +419,6 @@ async def _accept(
 ) -> None:
     failures = _Failures(connections)
     while True:
-        await connections.limits.wait_door()
         try:
             found = await accept_waiting(listener, most)
         except OSError as error:
@@ -451,4 +446,4 @@ def _begin(
             limits = "max_connections, max_connections_per_address"
             transport = getattr(io, "transport", "http")  # those of sockets have one
             audit("connection", "too many connections", limit=limits, transport=transport, client=client)
-            io.cut()
+            io.refuse()

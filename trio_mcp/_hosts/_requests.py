@@ -26,7 +26,7 @@ import trio
 
 from .._codec._jsonrpc import encode_error
 from .._core._http1 import ChunkedReader, HeaderField, Headers, ReadFields, check_lines, closes, framing_of
-from .._core._http_rules import HttpRefused, HttpServerSettings, audit_http
+from .._core._http_rules import HttpRefused, HttpServerSettings, audit_http, busy
 from .._endpoint._call import SMALL, RequestLoans
 from .._errors import LocalProtocolError
 from .._logs import Log
@@ -53,6 +53,8 @@ while it is served. A client that has sent more can go unnoticed meanwhile."""
 
 STEP: Final = 64 * 1024
 """So many bytes have `send_timeout` to be taken: a slow reader need not take a whole answer in that time."""
+
+TOO_MANY: Final = "too many connections are open (max_connections, max_connections_per_address)"
 
 LINGER_SECONDS: Final = 2.0
 """How long a client may go on sending after the last answer, in seconds. Closing the connection with bytes unread
@@ -92,6 +94,10 @@ class HostedSocket(abc.ABC):
         Raises:
             trio.BrokenResourceError: That has failed.
         """
+
+    def refuse(self) -> None:
+        """Close it at once, for there are too many. Where that needs no waiting, its client is told."""
+        self.cut()
 
     @abc.abstractmethod
     def cut(self) -> None:
@@ -239,6 +245,11 @@ class SocketIO(ConnectionIO):
                 raise trio.BrokenResourceError("the connection was cut") from error
         if scope.cancelled_caught:
             raise self._too_slow()
+
+    def refuse(self) -> None:
+        with suppress(trio.BrokenResourceError):
+            send_some(self._socket, encode_refusal(busy(503, TOO_MANY)))
+        self.cut()
 
     async def send_eof(self) -> None:
         with suppress(OSError):
@@ -702,9 +713,14 @@ def refusal_of(refused: HttpRefused, client: str | None) -> bytes:
     """Return the answer to bytes that are not a valid request, and log it. The connection ends with it."""
     _log.info("refused something from %s: %s", client, refused)
     audit_http(refused, None, None, client)
+    return encode_refusal(refused)
+
+
+def encode_refusal(refused: HttpRefused) -> bytes:
+    """Return an answer with which the connection ends."""
     body = encode_error(None, refused.error)
     fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), CLOSE]
-    return encode_head(refused.status, fields) + body
+    return encode_head(refused.status, [*fields, *refused.headers]) + body
 
 
 def encode_head(status: int, headers: Sequence[HeaderField]) -> bytes:
