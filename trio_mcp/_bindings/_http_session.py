@@ -120,8 +120,10 @@ class HttpSession:
 
     Args:
         endpoint: The server's URL.
+        before: The session that this one replaces, if there is one.
 
     Attributes:
+        had_stream: Whether the server's own stream was open, in this session or in one before.
         listening_scope: Around listening to the server's own stream.
         listening: Set once that stream is open, or the server has none.
     """
@@ -129,8 +131,9 @@ class HttpSession:
     principal = None
     """Nothing authenticates the server but its URL."""
 
-    def __init__(self, endpoint: RemoteEndpoint) -> None:
+    def __init__(self, endpoint: RemoteEndpoint, before: HttpSession | None = None) -> None:
         self._endpoint = endpoint
+        self.had_stream: bool = before is not None and before.had_stream
         self._id: str | None = None
         self._version: str | None = None
         self._lost = trio.Event()
@@ -199,9 +202,10 @@ class HttpSession:
     async def listen(self) -> None:
         """Keep the server's own stream open while the session lasts.
 
-        Only a server that refuses the first GET with 405 or 404 has none. Whatever else goes wrong, it is opened
-        again, after pauses that grow. A lost session is reported, and so is that messages may have been missed: a
-        client that only listens would learn neither otherwise.
+        Only a server that refuses the first GET with 405 or 404 has none, and never had one in sessions before: a
+        new session may not be known everywhere yet. Whatever else goes wrong, it is opened again, after pauses
+        that grow. A lost session is reported, and so is that messages may have been missed: a client that only
+        listens would learn neither otherwise.
         """
         with self.listening_scope:
             try:
@@ -215,15 +219,15 @@ class HttpSession:
         """Open the server's own stream again and again. Returns if the session is lost, or there is no stream."""
         stream = _EventStream(self._endpoint)
         failure: McpError | None = None
-        was_open = is_known = False
+        is_known = False
         while True:
             was_broken = failure is not None
             failure = await self._read(stream, None, on_open=partial(self._opened, stream, was_broken=was_broken))
             self.listening.set()
             if isinstance(failure, SessionLost):
                 return failure
-            was_open = was_open or stream.is_open
-            if not was_open and stream.status in _NO_STREAM:
+            self.had_stream = self.had_stream or stream.is_open
+            if not self.had_stream and stream.status in _NO_STREAM:
                 _log.debug("the server has no stream for its own messages: %s", failure)
                 return None
             where = self._endpoint.target.shown
