@@ -41,7 +41,7 @@ from .._oauth._metadata import AuthorizationServerMetadata, Place, is_issuer, is
 from .._oauth._tokens import TokenRequest, TokenSet
 from .._printable import printable
 from .._trio import open_hidden_nursery
-from ._fetching import Posted, open_fetcher
+from ._fetching import Posted, UnusableAnswer, open_fetcher
 from ._flow import TokenFlow
 from ._grants import KnownClient, check_text, name_of, requested_scopes
 from ._listener import (
@@ -239,12 +239,13 @@ class OAuth(KnownClient):
             "refresh_token": previous.refresh_token,
             "scope": scope_text(previous.granted),
         }
+        posted: Posted | None = None
         with flow.unbroken():
-            posted = await flow.post_for_token(client, grant)
             try:
+                posted = await flow.post_for_token(client, grant)
                 token = flow.read_token(posted, client, previous.requested, previous.refresh_token)
             except AuthorizationFailed as error:
-                if error.may_pass:
+                if error.may_pass or (posted is None and not isinstance(error, UnusableAnswer)):
                     raise  # the refresh token may still be good
                 refusal = error
             else:
@@ -422,6 +423,8 @@ class OAuth(KnownClient):
                 await trio.sleep(interval)
                 try:
                     answer = await flow.post_for_token(client, code.grant())
+                except UnusableAnswer:
+                    raise
                 except AuthorizationFailed as error:
                     _log.info("%s", error)  # it may be there again in a while
                     interval *= 2
