@@ -32,6 +32,7 @@ class HttpServer:
         script: The application, and what was received.
         sessions: Those that it knows, the newest last.
         capabilities: What it says it can do.
+        stream_refusals: The statuses with which the next requests for the stream are refused.
         down: Answers that are sent instead of anything else, while there is one: status and body.
     """
 
@@ -51,6 +52,7 @@ class HttpServer:
         self.down: tuple[int, bytes] | None = None
         self.has_stream = has_stream
         self.streams: list[HttpCall] = []
+        self.stream_refusals: list[int] = []
         self._begun = 0
         self._forgotten = trio.Event()
 
@@ -134,8 +136,8 @@ class HttpServer:
             await self._handle(call)
 
     async def _stream(self, call: HttpCall) -> None:
-        if not self.has_stream:
-            await call.answer(b"", 405, None)
+        if not self.has_stream or self.stream_refusals:
+            await call.answer(b"", self.stream_refusals.pop(0) if self.stream_refusals else 405, None)
             return
         await call.stream()
         await call.raw(b": hello\n\n")

@@ -27,6 +27,7 @@ from trio_mcp._cli._parser import Failure as Failure
 from trio_mcp._cli._parser import Options as Options
 from trio_mcp._cli._parser import read_command_line as read_command_line
 from trio_mcp._cli._reloading import command_of as command_of
+from trio_mcp._cli._targets import reached as reached
 
 benching_module = _benching
 main_module = _main

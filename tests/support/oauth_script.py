@@ -39,6 +39,18 @@ class Asked:
 
 
 @final
+class Told:
+    """A document that is answered with header fields of its own."""
+
+    def __init__(self, document: object, *fields: tuple[bytes, bytes]) -> None:
+        self.document = document
+        self.fields = fields
+
+    def __repr__(self) -> str:
+        return f"{self.document!r} with {self.fields}"
+
+
+@final
 class ProtectedScript:
     """One origin with both servers.
 
@@ -237,6 +249,9 @@ class ProtectedScript:
         if not status:
             return
         fields = [(b"content-type", b"application/json")]
+        if isinstance(document, Told):
+            fields = list({**dict(fields), **dict(document.fields)}.items())
+            document = document.document
         if challenge is not None:
             fields.append((b"www-authenticate", challenge.encode()))
         await send({"type": "http.response.start", "status": status, "headers": fields})

@@ -12,17 +12,19 @@ Spec: 2026-07-28, basic/authorization/security-considerations; security best pra
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, final
+from urllib.parse import parse_qsl
 
 import attrs
 import trio
 
 from .._codec import _json
 from .._codec._json import is_object
-from .._core._http_rules import JSON
-from .._errors import AuthorizationFailed, ConnectionLost, McpError
+from .._core._http_rules import JSON, media_type_of
+from .._errors import AuthorizationFailed, ConnectionLost, McpError, RemoteProtocolError
 from .._http._auth import ProtectedServer
 from .._http._client import open_http_client, send_following
 from .._http._cookies import CookieTransport
@@ -57,6 +59,8 @@ CODES: Final = frozenset(
 )
 """What OAuth calls errors."""
 
+FORM: Final = "application/x-www-form-urlencoded"
+
 MAX_REDIRECTS: Final = 3
 """How many redirects are followed for a document, all of them at its own address."""
 
@@ -77,6 +81,11 @@ class Posted:
     document: object = attrs.field(repr=False)
     nonce: str | None = None
     secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
+
+
+@final
+class UnusableAnswer(AuthorizationFailed):
+    """There was an answer, and nobody can read it: it is too large, or in a coding that is not known."""
 
 
 @final
@@ -243,11 +252,16 @@ class Fetcher:
                             "followed"
                         )
                     status = response.status
-                    if status >= 300:  # what is refused by a long page is refused
-                        body = await response.read_excerpt(MAX_DOCUMENT_BYTES)
+                    if status >= 300:  # what is refused by a page that is long, or cannot be read, is refused
+                        try:
+                            body = await response.read_excerpt(MAX_DOCUMENT_BYTES)
+                        except RemoteProtocolError as error:
+                            body = json.dumps({"message": str(error)}).encode()
                     else:
                         body = await response.read(MAX_DOCUMENT_BYTES, "MAX_DOCUMENT_BYTES")
                     document = _decoded(body)
+                    if media_type_of(response.headers.get("content-type")) == FORM:
+                        document = _error_in_form(body)
                     if refusal_in(status, document) is not None:
                         document = _without_secrets(document, secrets)
                     nonce = response.headers.get("dpop-nonce")
@@ -257,6 +271,10 @@ class Fetcher:
             except McpError as error:
                 text = without_secrets(str(error), secrets)
                 cause = error if text == str(error) else None  # or it would be shown after all
+                if isinstance(error, RemoteProtocolError):
+                    raise UnusableAnswer(
+                        f"{address} has answered, but not so that it can be used: {text}"
+                    ) from cause
                 raise AuthorizationFailed(
                     f"{address} could not be asked: {text}", may_pass=isinstance(error, ConnectionLost)
                 ) from cause
@@ -281,6 +299,12 @@ def _decoded(body: bytes) -> object:
     except (ValueError, RecursionError):
         return None
     return value
+
+
+def _error_in_form(body: bytes) -> object:
+    """Return the error in an answer that is a form, such as GitHub's; `None` if there is none."""
+    form = dict(parse_qsl(body.decode(errors="replace")))
+    return {name: form[name] for name in ("error", "error_description") if name in form} or None
 
 
 @asynccontextmanager

@@ -41,7 +41,7 @@ from .._oauth._metadata import AuthorizationServerMetadata, Place, is_issuer, is
 from .._oauth._tokens import TokenRequest, TokenSet
 from .._printable import printable
 from .._trio import open_hidden_nursery
-from ._fetching import Posted, open_fetcher
+from ._fetching import Posted, UnusableAnswer, open_fetcher
 from ._flow import TokenFlow
 from ._grants import KnownClient, check_text, name_of, requested_scopes
 from ._listener import (
@@ -239,12 +239,13 @@ class OAuth(KnownClient):
             "refresh_token": previous.refresh_token,
             "scope": scope_text(previous.granted),
         }
+        posted: Posted | None = None
         with flow.unbroken():
-            posted = await flow.post_for_token(client, grant)
             try:
+                posted = await flow.post_for_token(client, grant)
                 token = flow.read_token(posted, client, previous.requested, previous.refresh_token)
             except AuthorizationFailed as error:
-                if error.may_pass:
+                if error.may_pass or (posted is None and not isinstance(error, UnusableAnswer)):
                     raise  # the refresh token may still be good
                 refusal = error
             else:
@@ -367,19 +368,21 @@ class OAuth(KnownClient):
             flow.count_page()
             refusal: AuthorizationFailed | None = None
             token: TokenSet | None = None
-            is_answered = False
+            is_kept = False
             try:
                 async with self._answered(flow, attempt, open_page, listener) as answer:
-                    is_answered = True
+                    is_kept = True
                     try:
                         token = await self._redeem(flow, client, attempt, answer, scopes)
                     except AuthorizationFailed as error:
                         refusal = error
+                        is_kept = error.may_pass or error.error == "access_denied"  # which a person has said
                     if listener is not None:  # the person is shown what has come of it
                         await listener.finish(accepted=refusal is None)
             finally:
-                if not is_answered and client == earlier:
-                    # The authorization server may have forgotten it, and tell that to the person alone.
+                if not is_kept and client == earlier:
+                    # The authorization server may have forgotten it, and tell that to the person alone, or not
+                    # where answers come to.
                     with trio.move_on_after(LEAVING_SECONDS, shield=True):
                         await flow.forget(self._registered(server))
         if refusal is not None:
@@ -399,9 +402,12 @@ class OAuth(KnownClient):
                 "they do so in a browser",
                 issuer=server.issuer,
             )
+        earlier = await self._registration(flow, server)
         client = await self._client(flow, server, "", scope_text(scopes))
         asked = {"scope": scope_text(scopes), "resource": flow.found.resource}
         posted = await flow.post_form(endpoint, server.issuer, client, asked)
+        if client == earlier and posted.status >= 400 and not may_pass(posted.status):
+            await flow.forget(self._registered(server))
         code = read_device_code(posted.status, posted.document, server)
         for url in (code.verification_uri, code.verification_uri_complete):
             flow.check(url or code.verification_uri)
@@ -422,6 +428,8 @@ class OAuth(KnownClient):
                 await trio.sleep(interval)
                 try:
                     answer = await flow.post_for_token(client, code.grant())
+                except UnusableAnswer:
+                    raise
                 except AuthorizationFailed as error:
                     _log.info("%s", error)  # it may be there again in a while
                     interval *= 2

@@ -312,7 +312,7 @@ class StreamableHttpChannel(Channel):
 
     async def _initialize(self, outbound: OutboundMessage) -> bool:
         """Begin a session, or find out that the server speaks HTTP+SSE."""
-        session = HttpSession(self._endpoint)
+        session = HttpSession(self._endpoint, self._session)
         outbound.on_result = session.take_result
         async with await self._endpoint.post(outbound, ()) as response:
             if self._may_be_old(response.status):

@@ -22,6 +22,7 @@ import trio
 from .._codec._jsonrpc import RequestId
 from .._core._framing import SseEvent, SseReader, SseReceived, pieces_of
 from .._core._http1 import PROTOCOL_VERSION, SESSION_ID, HeaderField, is_session_id
+from .._core._http_rules import media_type_of
 from .._core._reconnect import MAX_DELAY, Reconnect
 from .._errors import (
     AuthorizationFailed,
@@ -51,6 +52,9 @@ async def _not_events(response: HttpResponse) -> McpError:
         return await error_of(response)
     return RemoteProtocolError("the server answered a GET with something that is not a stream of events")
 
+
+_NOT_THERE: Final = frozenset({200, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 410, 502, 503})
+"""What a POST may be answered with where the endpoint of HTTP+SSE is not: also a page, or by something else."""
 
 _NO_STREAM: Final = frozenset({404, 405})
 """What the first GET is answered with where a server has no stream for its own messages."""
@@ -120,8 +124,10 @@ class HttpSession:
 
     Args:
         endpoint: The server's URL.
+        before: The session that this one replaces, if there is one.
 
     Attributes:
+        had_stream: Whether the server's own stream was open, in this session or in one before.
         listening_scope: Around listening to the server's own stream.
         listening: Set once that stream is open, or the server has none.
     """
@@ -129,8 +135,9 @@ class HttpSession:
     principal = None
     """Nothing authenticates the server but its URL."""
 
-    def __init__(self, endpoint: RemoteEndpoint) -> None:
+    def __init__(self, endpoint: RemoteEndpoint, before: HttpSession | None = None) -> None:
         self._endpoint = endpoint
+        self.had_stream: bool = before is not None and before.had_stream
         self._id: str | None = None
         self._version: str | None = None
         self._lost = trio.Event()
@@ -199,9 +206,10 @@ class HttpSession:
     async def listen(self) -> None:
         """Keep the server's own stream open while the session lasts.
 
-        Only a server that refuses the first GET with 405 or 404 has none. Whatever else goes wrong, it is opened
-        again, after pauses that grow. A lost session is reported, and so is that messages may have been missed: a
-        client that only listens would learn neither otherwise.
+        Only a server that refuses the first GET with 405 or 404 has none, and never had one in sessions before: a
+        new session may not be known everywhere yet. Whatever else goes wrong, it is opened again, after pauses
+        that grow. A lost session is reported, and so is that messages may have been missed: a client that only
+        listens would learn neither otherwise.
         """
         with self.listening_scope:
             try:
@@ -215,15 +223,15 @@ class HttpSession:
         """Open the server's own stream again and again. Returns if the session is lost, or there is no stream."""
         stream = _EventStream(self._endpoint)
         failure: McpError | None = None
-        was_open = is_known = False
+        is_known = False
         while True:
             was_broken = failure is not None
             failure = await self._read(stream, None, on_open=partial(self._opened, stream, was_broken=was_broken))
             self.listening.set()
             if isinstance(failure, SessionLost):
                 return failure
-            was_open = was_open or stream.is_open
-            if not was_open and stream.status in _NO_STREAM:
+            self.had_stream = self.had_stream or stream.is_open
+            if not self.had_stream and stream.status in _NO_STREAM:
                 _log.debug("the server has no stream for its own messages: %s", failure)
                 return None
             where = self._endpoint.target.shown
@@ -373,9 +381,7 @@ class HttpSseStream:
     def __init__(self, endpoint: RemoteEndpoint) -> None:
         self._stream = endpoint
         self._endpoint: RemoteEndpoint | None = None
-        self._behind_proxy: RemoteEndpoint | None = (
-            None  # where the endpoint may be, until it has accepted a POST
-        )
+        self._behind_proxy: list[RemoteEndpoint] = []  # where the endpoint may be, until it has accepted a POST
         self._failure: McpError | None = None
         self._opened = trio.Event()
         self._posting: dict[RequestId, trio.Event] = {}  # the requests that the server has not accepted yet
@@ -439,8 +445,8 @@ class HttpSseStream:
         elif event.event == "endpoint" and isinstance(event, SseEvent):
             target = _named_target(event.data, response.request.target)
             self._endpoint = attrs.evolve(self._stream, target=target)
-            if (behind := _behind_proxy(target, response.request.target)) is not None:
-                self._behind_proxy = attrs.evolve(self._stream, target=behind)
+            behind = _behind_proxy(target, response.request.target)
+            self._behind_proxy = [attrs.evolve(self._stream, target=each) for each in behind]
             self._opened.set()
         else:
             raise RemoteProtocolError("the first event of the stream does not name the endpoint")
@@ -459,13 +465,15 @@ class HttpSseStream:
         try:
             named = self._endpoint
             refusal = await _accepted(named, outbound)
-            if (behind := self._behind_proxy) is not None and refusal is not None and refusal.status == 404:
+            for behind in self._behind_proxy:
+                if refusal is None or refusal.status not in _NOT_THERE:
+                    break
                 self._endpoint = behind  # before the answer can be on the stream
                 if await _accepted(behind, outbound) is None:
                     refusal = None
                 else:
                     self._endpoint = named
-            self._behind_proxy = None
+            self._behind_proxy = []
             if refusal is not None:
                 raise refusal
         finally:
@@ -493,24 +501,33 @@ class HttpSseStream:
 async def _accepted(endpoint: RemoteEndpoint, outbound: OutboundMessage) -> RequestError | None:
     """Send a request whose answer comes elsewhere. Returns why it is not accepted, if it is not."""
     async with await endpoint.post(outbound, ()) as response:
-        if not 200 <= response.status < 300:
-            return await error_of(response)
+        may_be_page = (
+            response.status == 200 and media_type_of(response.headers.get("content-type")) == "text/html"
+        )
+        if may_be_page or not 200 <= response.status < 300:
+            error = await error_of(response)
+            # Frameworks call what has no type HTML, also an "OK".
+            if not may_be_page or getattr(error, "body", "").startswith("<"):
+                return error
         await response.read_excerpt(1024)
     return None
 
 
-def _behind_proxy(named: HttpTarget, stream: HttpTarget) -> HttpTarget | None:
-    """Return the endpoint below the path that a proxy removes from what it forwards, if there may be one.
+def _behind_proxy(named: HttpTarget, stream: HttpTarget) -> list[HttpTarget]:
+    """Return the endpoints below the path that a proxy removes from what it forwards, if there may be some.
 
     A server that does not know of it names what it sees: for ``/proxy/mcp/sse`` it is asked for ``/mcp/sse``, and
     names ``/mcp/messages``, or ``/messages``. So what the URL of the stream has more goes before that.
     """
-    above, steps = (target.path.partition("?")[0].split("/")[1:-1] for target in (stream, named))
-    shared = next(n for n in range(len(above), -1, -1) if above[len(above) - n :] == steps[:n])
-    prefix = above[: len(above) - shared]
-    if not prefix or steps[: len(prefix)] == prefix:
-        return None
-    return attrs.evolve(named, path=f"/{'/'.join(prefix)}{named.path}")
+    folders, steps = (target.path.partition("?")[0].split("/")[1:-1] for target in (stream, named))
+    is_folder = stream.path.partition("?")[0].endswith("/")  # also ``/proxy/sse/`` may be what is ``/sse`` there
+    paths: list[str] = []
+    for above in (folders[:-1], folders) if is_folder else (folders,):
+        shared = next(n for n in range(len(above), -1, -1) if above[len(above) - n :] == steps[:n])
+        prefix = above[: len(above) - shared]
+        if prefix and steps[: len(prefix)] != prefix:
+            paths.append(f"/{'/'.join(prefix)}{named.path}")
+    return [attrs.evolve(named, path=path) for path in dict.fromkeys(paths)]
 
 
 def _named_target(data: bytes, base: HttpTarget) -> HttpTarget:

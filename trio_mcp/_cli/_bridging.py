@@ -8,11 +8,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
-import attrs
-
-from .._bindings._stdio_client import StdioServerParameters
-from .._client._open import Target
-from .._core._reconnect import RestartPolicy
+from .._client._open import reconnecting
 from .._printable import shown_url
 from .._proxy._proxy import Proxy
 from .._server._lifetimes import Shutdown
@@ -25,9 +21,6 @@ from ._parser import MAX_PORT, Exit, Failure, Options, check_standard_streams
 from ._targets import ServedFile, target_of
 
 STDIO: Final = "stdio"
-
-_RESTART: Final = RestartPolicy(max_restarts=10)
-"""How a process is started again that has exited, as connections over HTTP are made again."""
 
 
 class Serve(Protocol):
@@ -62,21 +55,14 @@ async def _serve(options: Options, serve: Serve, *, shutdown: Shutdown) -> None:
     target, label = await target_of(options, stderr=console.quote_line)
     if options.auth:
         target = with_login(target, label, options)
+    if isinstance(target, ServedFile):
+        target = target.process
     with open_frame_log(console, is_wire=options.wire, record=options.record) as on_frame:
         try:
-            proxy = Proxy(_restarted(target), on_frame=on_frame)
+            proxy = Proxy(reconnecting(target), on_frame=on_frame)
         except ValueError as error:
             raise Failure(Exit.USAGE, f"{label}: {error}") from None
         await serve(proxy, shutdown=shutdown)
-
-
-def _restarted(target: Target | ServedFile) -> Target:
-    """Return the target such that a process that exits is started again for the session that it served."""
-    if isinstance(target, ServedFile):
-        target = target.process
-    if isinstance(target, StdioServerParameters) and target.restart is None:
-        return attrs.evolve(target, restart=_RESTART)
-    return target
 
 
 # Listeners. What serves them is loaded when one is named: a bridge on standard input and output needs no HTTP.

@@ -6,6 +6,7 @@ import math
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -33,7 +34,7 @@ from ._frames import open_frame_log
 from ._layout import json_text, shown_line
 from ._parser import LOG_LEVELS, LOGGING, Exit, Failure, Options
 from ._questions import DECLINED_SAMPLING, Questioner
-from ._targets import ServedFile, reached, target_of
+from ._targets import reached, target_of
 
 Work: TypeAlias = Callable[[Client, Options, Console], Awaitable[int]]
 """What a command does with a connected client; returns the exit status."""
@@ -103,7 +104,8 @@ async def _converse(name: str, options: Options) -> int:
                 return await WORKS[name](client, options, console)
 
             try:
-                status = await _connected(target, client_options, label, options.timeout, work, interruption)
+                server = reached(target, is_kept=name == "listen")
+                status = await _connected(server, client_options, label, options.timeout, work, interruption)
             finally:
                 console.end_progress()
             nursery.cancel_scope.cancel()
@@ -117,7 +119,7 @@ async def _converse(name: str, options: Options) -> int:
 
 
 async def _connected(
-    target: Target | ServedFile,
+    reached_server: AbstractAsyncContextManager[Target],
     client_options: ClientOptions,
     label: str,
     timeout: float,  # noqa: ASYNC109 - the user's, for connecting and working together
@@ -135,7 +137,7 @@ async def _connected(
     with trio.CancelScope(deadline=trio.current_time() + timeout) as whole:
         interruption.scopes.append(whole)
         try:
-            async with reached(target) as server, open_client(server, **client_options) as client:
+            async with reached_server as server, open_client(server, **client_options) as client:
                 is_connected = True
                 with trio.CancelScope(deadline=whole.deadline) as working:
                     whole.deadline = math.inf

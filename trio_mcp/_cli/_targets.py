@@ -14,7 +14,7 @@ import trio
 from .._bindings._http_messages import HttpServerParameters
 from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
 from .._bindings._websocket_client import WebSocketServerParameters, is_websocket_url
-from .._client._open import Target
+from .._client._open import Target, reconnecting
 from .._limits import Limits
 from .._printable import shown_url
 from ._configured import configured
@@ -34,8 +34,10 @@ class ServedFile:
 
 
 @asynccontextmanager
-async def reached(target: Target | ServedFile) -> AsyncGenerator[Target]:
+async def reached(target: Target | ServedFile, *, is_kept: bool = False) -> AsyncGenerator[Target]:
     """Start the server of a Python file, and return what a client is opened on.
+
+    If `is_kept`, a connection to a server at a URL is made again when it is lost.
 
     Some servers exit at the first question of a client and are started again, which is asked differently then.
     One of ours has not been loaded if it exits; started again, it would print its traceback again.
@@ -44,7 +46,7 @@ async def reached(target: Target | ServedFile) -> AsyncGenerator[Target]:
         async with open_stdio_server(target.process, Limits()) as channel:
             yield channel
     else:
-        yield target
+        yield reconnecting(target) if is_kept and not isinstance(target, StdioServerParameters) else target
 
 
 async def target_of(options: Options, *, stderr: Callable[[str], object]) -> tuple[Target | ServedFile, str]:

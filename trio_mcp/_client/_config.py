@@ -39,7 +39,7 @@ from ..types import (
 )
 from ._asks import AskPolicy
 from ._dispatch import ClientExtension
-from ._open import ClientOptions, Target, connector_for
+from ._open import ClientOptions, Target, connector_for, reconnecting
 from ._questions import ElicitAnswer, ElicitMode, RootLike, SampleAnswer
 
 _log: Final = Log("trio_mcp.client")
@@ -447,11 +447,11 @@ class _Reader:
             transport = _HTTP_TYPES.get(kind, "auto")
             return self._made(place, lambda: HttpServerParameters(url, headers=headers, transport=transport))
         if headers and is_websocket_url(url):
-            return self._made(place, lambda: WebSocketServerParameters(url, headers=headers))
+            return self._made(place, lambda: reconnecting(WebSocketServerParameters(url, headers=headers)))
         if headers:
             self._wrong(f"{place}.headers: goes with http://, https://, ws:// and wss:// only")
             return None
-        return self._made(f"{place}.url", lambda: url)
+        return self._made(f"{place}.url", lambda: reconnecting(url))
 
     def _made(self, place: str, make: Callable[[], Target]) -> Target | None:
         try:

@@ -20,7 +20,14 @@ from typing_extensions import Unpack
 from .._core._changes import Resynced
 from .._core._group_names import GroupNames
 from .._core._reconnect import as_policy
-from .._errors import METHOD_NOT_FOUND, LocalProtocolError, McpError, RequestError, ServerUnavailable
+from .._errors import (
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    LocalProtocolError,
+    McpError,
+    RequestError,
+    ServerUnavailable,
+)
 from .._http._auth import Auth
 from .._limits import Limits, check_given, check_options, check_seconds, check_whole
 from .._logs import Log
@@ -581,6 +588,7 @@ class ClientGroup:
             ValueError: Nothing to listen to is given, or `max_events` is less than 1.
             TypeError: The resources of a server are one string.
             KeyError: There is no such server.
+            RequestError: Every server that is not disabled and has not failed notifies of nothing of this.
         """
         self._states.check_thread()
         max_events = check_whole("max_events", self._limits.max_events if max_events is None else max_events)
@@ -616,10 +624,21 @@ class ClientGroup:
                 with trio.move_on_after(self._server_timeout):
                     for begun in settled.values():
                         await begun.wait()
+                self._check_that_some_notify(wanted, events.refusals)
                 yield events
             finally:
                 events._leave()  # noqa: SLF001 - not for users
                 nursery.cancel_scope.cancel(reason="the listener has left")
+
+    def _check_that_some_notify(self, wanted: Iterable[str], refusals: Mapping[str, Exception]) -> None:
+        """Raise what all servers have answered that can be asked, if no change of any can come."""
+        states = self._states.all()
+        over = {"disabled", "failed", "closed"}
+        left = {name for name in wanted if name in refusals or states[name].status not in over}
+        codes = [getattr(refusals.get(name), "code", None) for name in left]
+        if codes and all(code in {METHOD_NOT_FOUND, RESOURCE_NOT_FOUND} for code in codes):
+            told = "; ".join(f"{name}: {error}" for name, error in refusals.items())
+            raise RequestError(METHOD_NOT_FOUND, f"no server of the group notifies of these changes: {told:.500}")
 
     async def _end_with_group(self, events: GroupEvents) -> None:
         while not self._states.are_final:

@@ -27,6 +27,7 @@ from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
 from .._bindings._websocket_client import WebSocketServerParameters, is_websocket_url, open_websocket
 from .._channel import Channel
 from .._core._http1 import NAME_SOURCES
+from .._core._reconnect import RestartPolicy
 from .._core._tasks import METHODS_OF_TASKS, TASKS
 from .._errors import ConnectionLost
 from .._http._auth import Auth
@@ -90,6 +91,16 @@ Target: TypeAlias = (
 
 _HTTP_SCHEMES: Final = ("http", "https", UNIX_SCHEME)
 
+_LOST_BY_DEFAULT: Final = (
+    WebSocketServerParameters,
+    TcpServerParameters,
+    UnixServerParameters,
+    StdioServerParameters,
+)
+
+_RESTART: Final = RestartPolicy(max_restarts=10)
+"""How what is lost by default is connected to again where nobody writes parameters; as it is over HTTP."""
+
 SILENCE: Final = 300.0
 """Seconds after which a request fails of which nothing was heard, where there is no ``request_timeout``."""
 
@@ -114,6 +125,19 @@ def parameters_of(url: str) -> HttpServerParameters | WebSocketServerParameters 
         known = "http, https, http+unix, ws, wss, ws+unix, tcp, tls or unix"
         raise ValueError(f"the scheme of a server's URL must be {known}: {shown_url(url)!r}")
     return HttpServerParameters(url)
+
+
+def reconnecting(target: Target) -> Target:
+    """Return a target that is connected to, or started, again when it is lost, if its parameters do not say when.
+
+    Raises:
+        ValueError: It is a string, and not a URL that can be opened.
+    """
+    if isinstance(target, str):
+        target = parameters_of(target)
+    if isinstance(target, _LOST_BY_DEFAULT) and target.restart is None:
+        return attrs.evolve(target, restart=_RESTART)
+    return target
 
 
 def connector_for(target: Target, names: Mapping[str, str] = NAME_SOURCES) -> Connector:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, final
 
-from .._client._open import Target, connector_for
+from .._client._open import Target, connector_for, reconnecting
 from .._core._cache import MarkedTools
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
@@ -41,7 +41,8 @@ class Proxy(Servable[None]):
     has a connection to the server of its own, made in the client's name, with its capabilities; clients without
     sessions (2026-07-28) share one as long as they are the same principal, or address, with the same name and
     capabilities. A connection that is lost fails the requests that are under way, and is made again as the
-    target's ``restart`` says; a session's log level and subscriptions are then restored.
+    target's ``restart`` says, or in ten attempts if the target is a URL; a session's log level and subscriptions
+    are then restored.
 
     The target's credentials, such as header fields, are the proxy's: whoever may use the proxy uses them. Those
     of its clients are not forwarded.
@@ -74,7 +75,8 @@ class Proxy(Servable[None]):
         check_given(Proxy.__init__, locals())
         self._limits = Limits() if limits is None else limits
         self._throttle = read_throttle(rate, "the proxy")
-        self._way = WayToServer(connector_for(target), self._limits, on_frame)
+        connector = connector_for(reconnecting(target) if isinstance(target, str) else target)
+        self._way = WayToServer(connector, self._limits, on_frame)
         # Of every client alike. The server checks what is not known here: a tool that no client has listed.
         self._tools = MarkedTools(self._limits.max_remembered_bytes // 8)
         self._sealer = Sealer(None)

@@ -126,3 +126,69 @@ async def test_a_client_that_gets_no_code_to_enter_is_registered_anew(
         with pytest.raises(AuthorizationFailed, match="invalid_client"):
             await log_in(script, auth)
     assert [each.form["client_id"] for each in script.at("/device")] == ["client-1", "client-2"]
+    # It says by other codes, too, that it does not know a client of an earlier time; not that it is down.
+    for status in (503, 400, 404, 404):
+        script.answers["/device"] = [(status, b"no")]
+        with pytest.raises(AuthorizationFailed):
+            await log_in(script, auth)
+    clients = [each.form["client_id"] for each in script.at("/device")][2:]
+    assert clients == ["client-3", "client-3", "client-4", "client-4"]
+
+
+async def test_a_login_that_failed_drops_an_earlier_registration_whatever_came_back(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A page that does not know the client shows an error, at an address of its own, which a person may paste."""
+    for came, is_kept in (
+        ("http://127.0.0.1:1/error?x=1", False),
+        ("", False),
+        (None, False),
+        ("error=invalid_request", False),
+        ("error=server_error", False),
+        ("code=", False),  # with an `iss` that is another's
+        ("error=access_denied", True),  # the person is known there, and does not want to
+    ):
+        with subtests.test(came=came):
+            script = ProtectedScript()
+            fails: list[bool] = []
+
+            async def visit(
+                url: str, script: ProtectedScript = script, fails: list[bool] = fails, came: str | None = came
+            ) -> str | None:
+                await trio.lowlevel.checkpoint()
+                answer = script.visit(url)
+                if not fails:
+                    return answer
+                if came == "code=":
+                    return answer.replace("iss=", "iss=https%3A%2F%2Felsewhere.example&x=")
+                return answer.replace("code=", f"{came}&x=") if came and came.startswith("error=") else came
+
+            auth = oauth(script, open_page=visit)
+            await log_in(script, auth)
+            fails.append(True)
+            with pytest.raises(AuthorizationFailed):
+                await log_in(script, auth)
+            fails.clear()
+            await log_in(script, auth)
+            assert registrations_used(script) == ["client-1", "client-1", "client-1" if is_kept else "client-2"]
+
+
+async def test_a_request_for_a_token_that_failed_drops_an_earlier_registration(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Unless that may pass: the token endpoint may be down."""
+    answers: list[tuple[int, Any, bool]] = [
+        (400, {"error": "invalid_request"}, False),
+        (404, b"who?", False),
+        (503, b"down", True),
+    ]
+    for status, document, is_kept in answers:
+        with subtests.test(status=status):
+            script = ProtectedScript()
+            auth = oauth(script)
+            await log_in(script, auth)
+            script.answers["/token"] = [(400, {"error": "invalid_grant"}), (status, document)]
+            with pytest.raises(AuthorizationFailed):
+                await log_in(script, auth)
+            await log_in(script, auth)
+            assert registrations_used(script) == ["client-1", "client-1", "client-1" if is_kept else "client-2"]

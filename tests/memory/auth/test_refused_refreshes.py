@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from oauth_script import ProtectedScript, connected, oauth
+from oauth_script import ProtectedScript, Told, connected, oauth
 
-from trio_mcp import AuthorizationFailed, MemoryTokenStore, open_client
+from trio_mcp import AuthorizationFailed, ClientCredentials, MemoryTokenStore, open_client
 
+FORM = b"application/x-www-form-urlencoded; charset=utf-8"
 REFUSALS: list[tuple[int, Any]] = [
     (400, {"error": "invalid_grant"}),
     (401, b"Unauthorized"),
@@ -20,6 +21,11 @@ REFUSALS: list[tuple[int, Any]] = [
     (200, {"error": "bad_refresh_token"}),
     (302, {}),
     (403, b"x" * 100_000),
+    (200, b"x" * 100_000),
+    (400, Told({"error": "invalid_grant"}, (b"content-encoding", b"zstd"))),
+    (400, Told({"error": "invalid_grant"}, (b"content-encoding", b"gzip"))),  # which it is not
+    (200, Told({}, (b"content-encoding", b"zstd"))),
+    (200, Told(b"error=bad_refresh_token&error_description=no", (b"content-type", FORM))),
     (500, {"error": "invalid_grant"}),
 ]
 TROUBLES: list[tuple[int, Any]] = [
@@ -27,6 +33,7 @@ TROUBLES: list[tuple[int, Any]] = [
     (429, {"error": "rate_limited"}),
     (500, b"oops"),
     (503, b"down"),
+    (503, Told(b"down", (b"content-encoding", b"zstd"))),
     (400, {"error": "temporarily_unavailable"}),
     (0, None),  # the connection breaks
 ]
@@ -120,3 +127,26 @@ async def test_the_stream_of_a_session_comes_back_after_the_token_endpoint_was_d
                 assert len(script.mcp.streams) == 2
                 assert script.mcp.streams[1].headers.get("authorization") == "Bearer access-2"
             assert len(script.pages) == 1
+
+
+async def test_an_error_in_a_form_reaches_the_user(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
+) -> None:
+    """As GitHub answers, also with the status of success: for a code, by a program, and for a registration."""
+    told = (200, Told(b"error=bad_thing&error_description=The+reason", (b"content-type", FORM)))
+    for path in ("/token", "/register"):
+        with subtests.test(path=path):
+            script = ProtectedScript()
+            script.answers[path] = [told, told]
+            with pytest.raises(AuthorizationFailed, match="bad_thing: The reason") as failed:
+                async with connected(script):
+                    pass
+            assert failed.value.error == "bad_thing"
+    with subtests.test(path="a program"):
+        script = ProtectedScript()
+        script.server["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+        script.answers["/token"] = [told]
+        auth = ClientCredentials(client_id="i", client_secret="s", issuer=script.origin)
+        with pytest.raises(AuthorizationFailed, match="bad_thing: The reason"):
+            async with open_client(script.parameters(), auth=auth):
+                pass

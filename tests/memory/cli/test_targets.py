@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from commands import SHOP, Run
+from inside_cli import reached
+
+from trio_mcp import RestartPolicy, StdioServerParameters, TcpServerParameters, WebSocketServerParameters
 
 
 def configure(path: Path, **servers: Any) -> None:
@@ -62,3 +65,19 @@ def test_a_configuration_that_is_named_is_used(run: Run) -> None:
     for words in ((str(SHOP),), ("http://127.0.0.1:9/mcp",)):
         done = run("ping", *words, "--config", "nowhere.json")
         assert (done.status, "--config is for servers that are given by a name" in done.err) == (2, True)
+
+
+async def test_who_listens_connects_again_to_a_url() -> None:
+    """A deploy does not end it, as it does not over HTTP; a process that has exited is not started again."""
+    again = RestartPolicy(max_restarts=10)
+    own = WebSocketServerParameters("ws://x/", restart=RestartPolicy(max_restarts=1))
+    for given, kept in (
+        ("ws://x/", WebSocketServerParameters("ws://x/", restart=again)),
+        (TcpServerParameters("x", 1), TcpServerParameters("x", 1, restart=again)),
+        (own, own),
+        (StdioServerParameters("x"), StdioServerParameters("x")),
+    ):
+        async with reached(given, is_kept=True) as target:
+            assert target == kept
+        async with reached(given) as target:
+            assert target == given

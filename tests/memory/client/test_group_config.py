@@ -18,6 +18,7 @@ from trio_mcp import (
     Server,
     ServerUnavailable,
     StdioServerParameters,
+    TcpServerParameters,
     WebSocketServerParameters,
     open_clients,
 )
@@ -47,11 +48,16 @@ async def test_an_entry_with_a_command_is_a_process() -> None:
 
 @pytest.mark.parametrize("kind", ["", "ws", "websocket"])
 async def test_headers_go_with_the_handshake_of_a_websocket(kind: str) -> None:
-    """With the rules of header fields over HTTP; an entry without any is the URL."""
+    """With the rules of header fields over HTTP; and it is connected to again when it is lost, also without any."""
     entry = {"url": "wss://example.com/mcp", "type": kind or None, "headers": {"Authorization": "${TOKEN}"}}
     (made,) = (await read({"servers": {"live": entry}})).values()
-    assert made == WebSocketServerParameters("wss://example.com/mcp", headers={"Authorization": "secret"})
-    assert await read({"servers": {"live": {"url": "ws://x/"}}}) == {"live": "ws://x/"}
+    again = RestartPolicy(max_restarts=10)
+    headers = {"Authorization": "secret"}
+    assert made == WebSocketServerParameters("wss://example.com/mcp", headers=headers, restart=again)
+    assert await read({"servers": {"live": {"url": "ws://x/"}, "line": {"url": "tcp://x:1"}}}) == {
+        "live": WebSocketServerParameters("ws://x/", restart=again),
+        "line": TcpServerParameters("x", 1, restart=again),
+    }
     for name in ("Sec-WebSocket-Protocol", "host", "Upgrade"):
         (problem,) = await problems_of({"servers": {"live": {"url": "ws://x/", "headers": {name: "${TOKEN}"}}}})
         assert problem == f"servers.live: the header {name} is set by the library; leave it out"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from http_mcp import HttpCall, McpScript
 from shared.client_group_gathered import ENOUGH, make_server, make_tool
 
 from trio_mcp import (
@@ -19,6 +20,7 @@ from trio_mcp import (
     ClientGroup,
     Context,
     GroupEvent,
+    HttpServerParameters,
     RequestError,
     ResourceUpdated,
     Resynced,
@@ -273,6 +275,33 @@ async def test_a_slow_listener_loses_no_server_and_no_more_than_order() -> None:
                 assert sorted(event.server for event in got) == ["a", "b"]
                 (of_a,) = [event.change for event in got if event.server == "a"]
                 assert of_a == Resynced("too many changes waited for the listener")
+
+
+async def test_a_group_in_which_nobody_notifies_is_an_error() -> None:
+    """As of one client: nothing would ever come. A server that is not ready yet may still grant it."""
+
+    async def refuse(call: HttpCall) -> None:
+        await call.answer(b"", 410, None)
+
+    gone = HttpServerParameters("http://localhost/mcp", app=McpScript(refuse))
+    async with open_clients({"a": make_server("a", "x"), "b": Server("b"), "gone": gone}) as group:
+        with trio.fail_after(ENOUGH):
+            await group.wait_settled()
+            assert group.states["gone"].status == "failed"
+            with pytest.raises(
+                RequestError, match="no server of the group notifies of these changes: a: this"
+            ) as caught:
+                async with group.listen(prompts_list_changed=True):
+                    raise AssertionError("nothing is notified")
+            assert caught.value.code == -32601
+            with pytest.raises(RequestError):
+                async with group.listen(resources={"a": ["note://x"]}):
+                    raise AssertionError("nothing is notified")
+            async with group.listen(tools_list_changed=True):
+                pass
+            group.restart("gone")
+            async with group.listen(prompts_list_changed=True) as events:
+                assert set(events.refusals) == {"a", "b"}
 
 
 async def test_a_server_that_refuses_is_no_reason_not_to_listen() -> None:

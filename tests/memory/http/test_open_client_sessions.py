@@ -19,6 +19,7 @@ from trio_mcp import (
     ResourceUpdated,
     Resynced,
     SessionLost,
+    ToolsListChanged,
     open_client,
 )
 
@@ -339,6 +340,30 @@ async def test_listeners_learn_that_something_may_be_missing(
     assert subscribed == ["session-1", "session-2"]
     unsubscribed = [call.headers.get("mcp-session-id") for call in server.asked("resources/unsubscribe")]
     assert unsubscribed == ["session-2"], "nothing of the old session is said in the new one"
+
+
+@pytest.mark.parametrize("status", [404, 405])
+async def test_a_new_session_whose_first_stream_is_refused_is_heard_all_the_same(
+    status: int, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that has had a stream has one: a replica that does not know the new session yet refuses it at first."""
+    server = HttpServer("2025-11-25", capabilities={"tools": {"listChanged": True}})
+    async with (
+        open_client(server.parameters(), era="legacy") as client,
+        client.listen(tools_list_changed=True) as events,
+    ):
+        await client.request("x/echo")
+        server.stream_refusals = [status, status]
+        server.forget_sessions()
+        await client.request("x/echo")
+        assert isinstance(await anext(events), Resynced)
+        await trio.sleep(60)
+        assert (len(server.streams), server.stream_refusals) == (2, [])
+        await server.streams[-1].event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        with trio.fail_after(10):
+            while await anext(events) != ToolsListChanged():
+                pass
+    assert "is not open, and is tried again" in caplog.text
 
 
 async def test_listening_begins_anew_if_the_session_is_lost_just_then(
