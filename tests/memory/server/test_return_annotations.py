@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import collections.abc
+import ipaddress
+import itertools
 import math
 import typing
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from decimal import Decimal
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -36,6 +40,26 @@ class Text(str):
     """A subclass is what its base is."""
 
     __slots__ = ()
+
+
+@dataclass
+class Host:
+    """One of its members has no schema."""
+
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Boolean:
+    """As numpy's, which is none of Python's."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __bool__(self) -> bool:
+        return self.value == 1
+
+
+Boolean.__module__, Boolean.__name__ = "numpy", "bool"
 
 
 class Colour(Enum):
@@ -249,6 +273,13 @@ async def test_what_has_a_form_is_sent_when_the_work_is_done(subtests: pytest.Su
         (typing.Any, {"a": math.nan}, '{"a":"NaN"}'),
         (dict[str, Any], {"a": -math.inf, "b": NAIVE}, '{"a":"-Infinity","b":"2026-07-28T12:30:00"}'),
         (dict, {(1, "a"): 1, None: 2}, '{"[1,\\"a\\"]":1,"null":2}'),
+        (Any, ipaddress.ip_address("10.0.0.1"), "10.0.0.1"),
+        (dict, {"ip": ipaddress.ip_network("10.0.0.0/8")}, '{"ip":"10.0.0.0/8"}'),
+        (dict, {"ip": Host(ipaddress.ip_address("::1"))}, """{"ip":"Host(ip=IPv6Address('::1'))"}"""),
+        (dict, {"error": ValueError("x"), "empty": KeyError()}, '{"error":"x","empty":"KeyError()"}'),
+        (Any, SimpleNamespace(a=[SimpleNamespace(b=1)]), '{"a":[{"b":1}]}'),
+        (Any, timezone.utc, "UTC"),  # noqa: UP017 - its text is what is tested
+        (dict, {"a": Boolean(0), "b": Boolean(1)}, '{"a":false,"b":true}'),
         (str, "a\udcff", "a\\udcff"),
         (list[str], ["a\udcff"], '["a\\\\udcff"]'),
     ]
@@ -263,9 +294,56 @@ async def test_what_has_a_form_is_sent_when_the_work_is_done(subtests: pytest.Su
                     (contents,) = (await client.read_resource("a:one")).contents
                 assert not result.is_error
                 assert result.text == text
-                if annotation is not datetime and annotation != list[str]:
+                if text[0] == "{" or annotation is str:
                     assert isinstance(contents, TextResourceContents)
                     assert contents.text == text
+
+
+async def test_a_boolean_of_numpy_is_a_boolean() -> None:
+    """It is what comparisons of arrays return, and no `bool`."""
+    server: Server[None] = Server("results")
+    server.tool(name="given")(returning(Boolean(1), bool))
+    async with open_client(server) as client:
+        result = await client.call_tool("given")
+    assert (result.text, result.is_error) == ("true", False)
+
+
+async def test_the_items_of_iterators_are_sent_when_the_work_is_done(
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are lists, up to a bound: some have no end."""
+    rows: list[tuple[Callable[[], object], str]] = [
+        (lambda: map(float, [1]), "[1.0]"),
+        (lambda: {"a": zip([1], ["b"], strict=True)}, '{"a":[[1,"b"]]}'),
+        (lambda: ({"a": n} for n in range(2)), '[{"a":0},{"a":1}]'),
+    ]
+    for make, text in rows:
+        with subtests.test(text=text):
+            server: Server[None] = Server("results")
+            server.tool(name="given")(returning(make(), Any))
+            async with open_client(server) as client:
+                assert (await client.call_tool("given")).text == text
+    endless: Server[None] = Server("results")
+    endless.tool(name="given")(returning({"a": itertools.count()}, Any))
+    async with open_client(endless) as client:
+        assert (await client.call_tool("given")).is_error
+    assert "a: an iterator of more than 1000000 items" in caplog.text
+
+
+async def test_what_only_says_where_it_is_in_memory_is_not_sent(
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody can do anything with that, and the author has to know."""
+    values: list[object] = [object(), len.__call__, open_client]
+    for value in values:
+        with subtests.test(value=value):
+            caplog.clear()
+            repetitions.forget()
+            server: Server[None] = Server("results")
+            server.tool(name="given")(returning({"a": value}, Any))
+            async with open_client(server) as client:
+                assert (await client.call_tool("given")).is_error
+            assert "has no form in JSON" in caplog.text
 
 
 class Row(TypedDict):
