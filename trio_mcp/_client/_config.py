@@ -147,6 +147,9 @@ def options_of(server: str, options: Mapping[str, Any]) -> ClientOptions:
 MAX_CONFIG_BYTES: Final = 1 * MIB
 """The largest file that is read, in bytes."""
 
+MAX_DIGITS: Final = 4_300
+"""How many digits of an integer Python reads. Numbers are text at most, in the environment of a process."""
+
 MAX_PROBLEMS: Final = 100
 """How many problems of a configuration are told: a file of the largest size may have a hundred thousand."""
 
@@ -190,6 +193,11 @@ _NOT_BLANK: Final = re.compile(r"[^\n]")
 _REFERENCE: Final = re.compile(r"\$(\$?)\{([^{}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
+
+class _Twice:
+    """The value of a name that is there twice: one of the two would be lost silently."""
+
+
 _KINDS: Final[Mapping[type, str]] = {
     type(None): "null",
     bool: "a boolean",
@@ -198,6 +206,7 @@ _KINDS: Final[Mapping[type, str]] = {
     str: "a string",
     list: "an array",
     dict: "an object",
+    _Twice: "two values: the name is there twice",
 }
 
 
@@ -272,24 +281,17 @@ def parse_config(text: str) -> object:
     """
     for unwanted in (_COMMENT, _LAST_COMMA):
         text = unwanted.sub(lambda found: found[1] or _NOT_BLANK.sub(" ", found[0]), text)
-    value: object = json.loads(text, object_pairs_hook=_Pairs.checked)
+    value: object = json.loads(text, object_pairs_hook=_object, parse_int=_number)
     return value
 
 
-class _Pairs(dict[str, Any]):
-    """A JSON object that remembers which of its names were there twice: one of the two would be lost silently."""
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    times = Counter(name for name, _ in pairs)
+    return {name: value if times[name] == 1 else _Twice() for name, value in pairs}
 
-    twice: tuple[str, ...] = ()
 
-    @classmethod
-    def checked(cls, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return the object; a plain dict unless a name is there twice."""
-        plain = dict(pairs)
-        if len(plain) == len(pairs):
-            return plain
-        made = cls(plain)
-        made.twice = tuple(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        return made
+def _number(digits: str) -> float:
+    return int(digits) if len(digits) < MAX_DIGITS else float(digits)
 
 
 @final
@@ -331,46 +333,37 @@ class _Reader:
 
     def servers(self, servers: Mapping[str, object], *, place: str) -> dict[str, ServerEntry]:
         """Read servers by name."""
-        self._twice(servers, place.rstrip("."))
         entries: dict[str, ServerEntry] = {}
         for name, given in servers.items():
-            shown = printable(name, MAX_SHOWN_NAME)  # it is in all problems of the server
+            where = f"{place}{printable(name, MAX_SHOWN_NAME)}"  # it is in all problems of the server
             if not name:
                 self._wrong(f"{place}{name!r}: expected a name that is not empty")
-                continue
-            where = f"{place}{shown}"
-            before, wrongs = len(self._problems), self._wrongs
-            if isinstance(given, Mapping):
+            elif isinstance(given, Mapping):
                 entries[name] = self._entry(where, cast("Mapping[str, object]", given))
             elif place:
                 self._wrong(f"{where}: expected an object with command or url, not {_kind(given)}")
             else:
                 entries[name] = ServerEntry(self._made(where, partial(cast, "Target", given)))
-            if self.is_forgiving and self._wrongs > wrongs:
-                error = ConfigError(self._source, self._problems[before:])
-                entries[name] = ServerEntry(None, error)
-                del self._problems[before:]
-                self._wrongs = wrongs
+            if self.is_forgiving and self._problems:
+                entries[name] = ServerEntry(None, self._error())
+                self._problems, self._wrongs = [], 0
         if self._problems:
-            more = self._wrongs - len(self._problems)
-            raise ConfigError(self._source, [*self._problems, *([f"and {more} more"] if more else [])])
+            raise self._error()
         return entries
+
+    def _error(self) -> ConfigError:
+        more = self._wrongs - len(self._problems)
+        return ConfigError(self._source, [*self._problems, *([f"and {more} more"] if more else [])])
 
     def _wrong(self, problem: str) -> None:
         self._wrongs += 1
         if len(self._problems) < MAX_PROBLEMS:
             self._problems.append(problem)
 
-    def _twice(self, given: Mapping[str, object], place: str) -> None:
-        if isinstance(given, _Pairs):
-            for name in given.twice:
-                self._wrong(f"{place}: {name!r} is there twice")
-
     # One entry.
 
     def _entry(self, place: str, entry: Mapping[str, object]) -> ServerEntry:
         before = self._wrongs
-        self._twice(entry, place)
         urls = [key for key in _URLS if entry.get(key) is not None]
         if len(urls) > 1:
             self._wrong(f"{place}: {' and '.join(urls)} are one thing: expected one of them")
@@ -480,7 +473,6 @@ class _Reader:
             self._wrong(f"{place}: expected an object of strings, not {_kind(given)}")
             return {}
         members = cast("Mapping[str, object]", given)
-        self._twice(members, place)
         texts = {name: json.dumps(value) for name, value in members.items() if isinstance(value, (int, float))}
         if not place.endswith(".env"):
             texts.clear()  # only variables are text whatever was meant

@@ -166,8 +166,8 @@ async def test_a_file_that_is_no_configuration(subtests: pytest.Subtests, tmp_pa
         ("servers", '{"mcpServers": []}', "mcpServers: expected an object, not an array"),
         (
             "twice",
-            '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}',
-            "mcpServers: 'a' is there twice",
+            '{"mcpServers": {"a": {"command": "x"}}, "mcpServers": {}}',
+            "mcpServers: expected an object, not two values: the name is there twice",
         ),
         ("encoding", "\udcff", "not JSON in UTF-8: UnicodeDecodeError"),
         ("size", " " * 1_048_577, "more than 1048576 bytes"),
@@ -299,3 +299,59 @@ async def test_a_server_of_a_file_that_cannot_be_used_costs_no_other(tmp_path: P
             _ = group["both"]
         with pytest.raises(ServerUnavailable):
             group.restart("both")
+
+
+async def test_what_is_there_twice_or_has_no_name_costs_one_server(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """One of the two would be lost silently. What is for other programs may be whatever they like."""
+    path = tmp_path / "mcp.json"
+    good = '"good": {"command": "x", "timeout": 1, "timeout": %s}' % ("9" * 5_000)
+    twice = "not two values: the name is there twice"
+    rows = [
+        ('"": {"command": "x"}', "", "mcpServers.'': expected a name that is not empty"),
+        (
+            '"a": {"command": "x"}, "a": {"command": "y"}',
+            "a",
+            f"mcpServers.a: expected an object with command or url, {twice}",
+        ),
+        ('"a": 1, "a": {"command": "y"}', "a", f"mcpServers.a: expected an object with command or url, {twice}"),
+        (
+            '"a": {"command": "x", "args": [{}], "args": []}',
+            "a",
+            f"mcpServers.a.args: expected an array of strings, {twice}",
+        ),
+        (
+            '"a": {"command": "x", "env": {"A": "b", "A": "c"}}',
+            "a",
+            f"mcpServers.a.env.A: expected a string, {twice}",
+        ),
+        (
+            '"a": {"command": "x", "disabled": true, "disabled": false}',
+            "a",
+            f"mcpServers.a.disabled: expected true or false, {twice}",
+        ),
+    ]
+    for wrong, name, problem in rows:
+        with subtests.test(wrong):
+            path.write_text(f'{{"mcpServers": {{{good}, {wrong}}}}}')
+            entries = await read_config(path, ENVIRONMENT)
+            assert list(entries) == ["good", name]
+            assert entries["good"].target == StdioServerParameters("x", restart=True)
+            assert str(entries[name].error) == f"{path}: {problem}"
+    path.write_text('{"mcpServers": {"": {"command": "x"}, "b": {"command": "x", "disabled": true}}}')
+    async with open_clients(path) as group:
+        assert {name: state.status for name, state in group.states.items()} == {"": "failed", "b": "disabled"}
+
+
+async def test_a_server_with_many_problems_says_how_many_more_there_are(tmp_path: Path) -> None:
+    """It tells the first hundred."""
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"a": {"command": "x", "args": [1] * 150}, "b": {}}}))
+    entries = await read_config(path, ENVIRONMENT)
+    first, second = entries["a"].error, entries["b"].error
+    assert first is not None
+    assert len(first.problems) == 101
+    assert first.problems[-1] == "and 50 more"
+    assert second is not None
+    assert second.problems == ("mcpServers.b: neither command nor url",)
