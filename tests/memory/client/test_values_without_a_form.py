@@ -99,7 +99,12 @@ async def test_a_question_that_is_returned_and_cannot_be_written_is_not_asked(
         return InputRequired({"q": question})
 
     asked: list[Any] = []
-    async with open_client(server, revision=revision, on_elicit=lambda q: asked.append(q) or {}) as client:
+
+    def answer(params: object) -> dict[str, str]:
+        asked.append(params)
+        return {}
+
+    async with open_client(server, revision=revision, on_elicit=answer) as client:
         with pytest.raises(RequestError):
             assert not (await client.call_tool("ask")).is_error
     assert f"message: {HALF}" in caplog.text
