@@ -148,7 +148,7 @@ MAX_CONFIG_BYTES: Final = 1 * MIB
 """The largest file that is read, in bytes."""
 
 MAX_DIGITS: Final = 4_300
-"""How many digits of an integer Python reads. Numbers are text at most, in the environment of a process."""
+"""How many digits of an integer Python reads."""
 
 MAX_PROBLEMS: Final = 100
 """How many problems of a configuration are told: a file of the largest size may have a hundred thousand."""
@@ -190,8 +190,15 @@ _COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*(?:.*?\*/|.*)', 
 _LAST_COMMA: Final = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _NOT_BLANK: Final = re.compile(r"[^\n]")
 
-_REFERENCE: Final = re.compile(r"\$(\$?)\{([^{}]*)\}")
-_VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_REFERENCE: Final = re.compile(r"\$(\$?)\{([^{}]*)([{}])")
+_VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*|/)(?::-(.*))?", re.DOTALL)
+
+
+class _Written(float):
+    """A number as it is written: Python has 3.1 for 3.10, and 1000.0 for 1e3."""
+
+    def __init__(self, text: str) -> None:  # pyright: ignore[reportInconsistentConstructor] - `float` reads it, too
+        self.text = text
 
 
 class _Twice:
@@ -206,6 +213,7 @@ _KINDS: Final[Mapping[type, str]] = {
     str: "a string",
     list: "an array",
     dict: "an object",
+    _Written: "a number",
     _Twice: "two values: the name is there twice",
 }
 
@@ -281,7 +289,7 @@ def parse_config(text: str) -> object:
     """
     for unwanted in (_COMMENT, _LAST_COMMA):
         text = unwanted.sub(lambda found: found[1] or _NOT_BLANK.sub(" ", found[0]), text)
-    value: object = json.loads(text, object_pairs_hook=_object, parse_int=_number)
+    value: object = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_float=_Written)
     return value
 
 
@@ -290,8 +298,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value if times[name] == 1 else _Twice() for name, value in pairs}
 
 
-def _number(digits: str) -> float:
-    return int(digits) if len(digits) < MAX_DIGITS else float(digits)
+def _integer(digits: str) -> float:
+    return int(digits) if len(digits) < MAX_DIGITS and digits != "-0" else _Written(digits)
 
 
 @final
@@ -307,10 +315,17 @@ class _Reader:
     def __init__(self, source: str, environment: Mapping[str, str], file: str | None) -> None:
         self._source = source
         self._environment = environment
-        if file is not None:
+        if file is not None:  # the variables of Visual Studio Code
             folder = Path(file).absolute().parent  # the project's, or one such as .vscode in it
             folder = folder.parent if folder.name.startswith(".") else folder
-            self._environment = {"workspaceFolder": str(folder), **environment}
+            named = {"workspaceFolder": str(folder), "workspaceFolderBasename": folder.name}
+            self._environment = {
+                **named,
+                "userHome": os.path.expanduser("~"),  # noqa: PTH111 - it may be unknown
+                "pathSeparator": os.sep,
+                "/": os.sep,
+                **environment,
+            }
         self._problems: list[str] = []  # the first of them
         self._wrongs = 0
 
@@ -473,7 +488,8 @@ class _Reader:
             self._wrong(f"{place}: expected an object of strings, not {_kind(given)}")
             return {}
         members = cast("Mapping[str, object]", given)
-        texts = {name: json.dumps(value) for name, value in members.items() if isinstance(value, (int, float))}
+        numbers = {name: value for name, value in members.items() if isinstance(value, (int, float))}
+        texts = {name: getattr(value, "text", None) or json.dumps(value) for name, value in numbers.items()}
         if not place.endswith(".env"):
             texts.clear()  # only variables are text whatever was meant
         given = {**members, **texts}
@@ -491,7 +507,9 @@ class _Reader:
             if found[2].startswith("input:"):
                 self._wrong(f"{place}: {found[0]} asks a person, and nobody is asked here; write ${{env:NAME}}")
                 return ""
-            named = _VARIABLE.fullmatch(found[2])
+            named = (
+                _VARIABLE.fullmatch(found[2]) if found[3] == "}" else None
+            )  # it has another one in it, or a brace
             if named is None:
                 self._wrong(
                     f"{place}: {found[0]} is no environment variable: expected ${{NAME}}, ${{NAME:-default}} or "

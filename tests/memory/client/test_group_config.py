@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -355,3 +356,40 @@ async def test_a_server_with_many_problems_says_how_many_more_there_are(tmp_path
     assert first.problems[-1] == "and 50 more"
     assert second is not None
     assert second.problems == ("mcpServers.b: neither command nor url",)
+
+
+async def test_numbers_of_variables_are_as_they_are_written(tmp_path: Path) -> None:
+    """A version is 3.10, which is not 3.1."""
+    path = tmp_path / "mcp.json"
+    written = ["3.10", "1e3", "10.0", "-0", "1E400", "-1.50e-07", "9" * 5_000, "8000", "true"]
+    env = ", ".join(f'"V{number}": {text}' for number, text in enumerate(written))
+    path.write_text(f'{{"servers": {{"a": {{"command": "x", "env": {{{env}}}}}}}}}')
+    made = (await read(path))["a"]
+    assert list(made.env.values()) == written
+    path.write_text('{"servers": {"a": {"command": "x", "args": [3.10], "cwd": 1e400}}}')
+    entry = (await read_config(path, ENVIRONMENT))["a"]
+    assert entry.error is not None
+    assert entry.error.problems == (
+        "servers.a.args[0]: expected a string, not a number",
+        "servers.a.cwd: expected a string, not a number",
+    )
+
+
+async def test_the_variables_of_vs_code_are_replaced_in_a_file(tmp_path: Path) -> None:
+    """They are no variables of the environment, in which nobody would set them."""
+    path = tmp_path / "project" / ".vscode" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    args = ["${userHome}", "${workspaceFolder}${/}x${pathSeparator}y", "${workspaceFolderBasename}"]
+    path.write_text(json.dumps({"servers": {"a": {"command": "x", "args": args}}}))
+    project = path.parent.parent
+    assert (await read(path))["a"].args == (str(Path.home()), f"{project}{os.sep}x{os.sep}y", "project")
+
+
+async def test_a_reference_within_a_reference_is_an_error() -> None:
+    """The inner one alone was replaced, and the program was started with the rest of the text."""
+    for text in ("${A:-${TOKEN}}", "a${A:-{}}", "${{"):
+        (problem,) = await problems_of({"servers": {"a": {"command": "x", "args": [text]}}})
+        assert problem.startswith("servers.a.args[0]: ${")
+        assert "is no environment variable: expected ${NAME}, ${NAME:-default} or ${env:NAME}" in problem
+    entry = {"command": "x", "args": ["$${A:-${TOKEN}}", "${", "{${TOKEN}}", "${A:-}}"]}
+    assert (await read({"servers": {"a": entry}}))["a"].args == ("${A:-${TOKEN}}", "${", "{secret}", "}")
