@@ -21,7 +21,11 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any, Final, assert_never, cast, final
 
+import attrs
+
 from .._codec import _json
+from .._codec._jsonrpc import to_wire
+from .._revisions import LATEST
 from ._decode import boolean, bounded, null
 from ._hints import fits_typed_dict, in_order, read_class_hint
 from ._members import UnsupportedHint
@@ -101,6 +105,18 @@ def to_json(value: object) -> Any:
         InvalidValue: Something in it has no form in JSON, NaN and the infinities included.
     """
     return bounded(_STRICT.encode, NESTED)(value)
+
+
+def items_of(iterator: Iterator[object]) -> list[object]:
+    """Return the items of an iterator that a handler returned.
+
+    Raises:
+        InvalidValue: They are more than `MAX_ITERATED`.
+    """
+    items = list(islice(iterator, MAX_ITERATED + 1))
+    if len(items) > MAX_ITERATED:
+        raise problem(f"an iterator of more than {MAX_ITERATED} items")
+    return items
 
 
 def result_to_json(value: object) -> Any:
@@ -413,6 +429,8 @@ class _Writer:
             return self.encode(value.value)
         if (form := text_form_of(value)) is not None:
             return self.text(form, value)
+        if type(value).__module__ == "trio_mcp.types" and attrs.has(type(value)):
+            return self.encode(to_wire(value, LATEST))  # by the names of the protocol
         by_class = _class_encoder(cast("Hashable", type(value)), self)
         if by_class is not None:
             return by_class(value)
@@ -428,10 +446,7 @@ class _Writer:
     def _other(self, value: Any) -> Any:
         """Write what has no form of its own, unless its text only says where it is in memory."""
         if isinstance(value, Iterator):
-            items = list(islice(cast("Iterator[object]", value), MAX_ITERATED + 1))
-            if len(items) > MAX_ITERATED:
-                raise problem(f"an iterator of more than {MAX_ITERATED} items")
-            return self._array(items)
+            return self._array(items_of(cast("Iterator[object]", value)))
         if isinstance(value, SimpleNamespace):
             return self._object(vars(value))
         text = str(value) or repr(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import ipaddress
 import itertools
+import json
 import math
 import typing
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from trio_mcp.types import (
     CallToolResult,
     ContentBlock,
     GetPromptResult,
+    ImageContent,
     PromptMessage,
     ReadResourceResult,
     TextContent,
@@ -441,3 +443,37 @@ async def test_blocks_in_a_list_of_anything_are_sent_as_blocks(subtests: pytest.
             assert [block.type for block in result.content] == ["text", "image", "text"]
             assert result.text == "text\nblock"
             assert not result.has_structured_content
+
+
+async def test_blocks_in_a_deque_or_from_an_iterator_are_sent_as_blocks(subtests: pytest.Subtests) -> None:
+    """They are lists, too."""
+    parts = ["text", PNG, BLOCK]
+    for annotation, value in (
+        (Any, collections.deque(parts)),
+        (list, collections.deque(parts)),
+        (Any, iter(parts)),
+    ):
+        with subtests.test(annotation=annotation, value=value):
+            server: Server[None] = Server("results")
+            server.tool(name="given")(returning(value, annotation))
+            async with open_client(server) as client:
+                result = await client.call_tool("given")
+            assert [block.type for block in result.content] == ["text", "image", "text"]
+
+
+async def test_blocks_within_json_have_the_names_of_the_protocol(subtests: pytest.Subtests) -> None:
+    """As everywhere on the wire: `mimeType`, and nothing that is not given."""
+    image = ImageContent(data="AA==", mime_type="image/png")
+    written = '{"type":"image","data":"AA==","mimeType":"image/png"}'
+    rows: list[tuple[Any, object, str]] = [
+        (dict, {"a": image}, f'{{"a":{written}}}'),
+        (Any, {"a": [image]}, f'{{"a":[{written}]}}'),
+        (list, [[BLOCK], 1], '[[{"type":"text","text":"block"}],1]'),
+    ]
+    for annotation, value, text in rows:
+        with subtests.test(annotation=annotation, value=value):
+            server: Server[None] = Server("results")
+            server.tool(name="given")(returning(value, annotation))
+            async with open_client(server) as client:
+                result = await client.call_tool("given")
+            assert json.loads(result.text) == json.loads(text)
