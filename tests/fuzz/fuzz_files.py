@@ -26,7 +26,7 @@ from inside_cli import (
 from inside_parsers import (
     FileTokenStore,
     _in_words,
-    _Pairs,
+    _object,
     _Reader,
     _Replay,
     read_command_line,
@@ -66,11 +66,12 @@ CONFIG_TOKENS: Final = (
 )  # fmt: skip
 def read_mcp_json(data: bytes) -> None:
     try:
-        document: Any = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_Pairs.checked)
+        plain: Any = json.loads(data.decode("utf-8-sig"))
+        document: Any = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_object)
     except (ValueError, RecursionError):
         return
-    if is_object(document):
-        shown = [(name, without_secrets(entry), entry) for name, entry in servers_in(document).items()]
+    if is_object(plain):
+        shown = [(name, without_secrets(entry), entry) for name, entry in servers_in(plain).items()]
         for _, hidden, _ in shown:
             _in_words(hidden)
             json_text(hidden)
@@ -85,7 +86,7 @@ def read_mcp_json(data: bytes) -> None:
 
 
 def _objects_in(value: Any) -> list[dict[str, Any]]:
-    """Return the members of an object that are objects, also of one that has a name twice."""
+    """Return the members of an object that are objects."""
     members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     return [cast("dict[str, Any]", each) for each in members.values() if isinstance(each, dict)]
 
@@ -94,7 +95,7 @@ def _is_elsewhere(document: Any) -> bool:
     """Whether a reference is in what may be quoted: only values of `args`, `env` and `headers` may not."""
     entries = [entry for servers in _objects_in(document) for entry in _objects_in(servers)]
     return any(
-        "$" in json.dumps(value)
+        "$" in json.dumps(value, default=str)
         for entry in entries
         for name, value in entry.items()
         if name not in {"args", "env", "headers"}

@@ -12,8 +12,9 @@ from trio_mcp._cli._configured import servers_in as servers_in
 from trio_mcp._cli._installing import _in_words as _in_words
 from trio_mcp._cli._layout import signature_of as signature_of
 from trio_mcp._cli._parser import read_command_line as read_command_line
-from trio_mcp._client._config import _Pairs as _Pairs
+from trio_mcp._client._config import _object as _object
 from trio_mcp._client._config import _Reader as _Reader
+from trio_mcp._client._config import _Twice as _Twice
 from trio_mcp._core._forms import check_tool_results as check_tool_results
 from trio_mcp._core._frames import check_answer as check_answer
 from trio_mcp._core._frames import wants_websocket as wants_websocket

@@ -76,19 +76,23 @@ def read_json(path: Path, parse: Callable[[str], object] = json.loads) -> dict[s
 
 def servers_in(value: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the servers of a configuration, by name. What is no server is left out."""
+    return {name: entry for name, entry in _entries_in(value).items() if is_object(entry)}
+
+
+def _entries_in(value: Mapping[str, Any]) -> Mapping[str, Any]:
     for member in DOCUMENT_KEYS:
         servers: object = value.get(member)
         if is_object(servers):
-            return {name: entry for name, entry in servers.items() if is_object(entry)}
+            return servers
     return {}
 
 
-def configurations(config: str | None) -> Iterator[tuple[Path, dict[str, Mapping[str, Any]]]]:
-    """Yield each file that there is, with its servers."""
+def configurations(config: str | None) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Yield each file that there is, with what it has as servers, by name."""
     for path in places(config):
         value = read_json(path, parse_config)
         if value is not None:
-            yield path, servers_in(value)
+            yield path, _entries_in(value)
 
 
 async def configured(name: str, config: str | None, *, stderr: Callable[[str], object]) -> Target:

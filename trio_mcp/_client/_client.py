@@ -15,6 +15,7 @@ import attrs
 import trio
 from typing_extensions import TypeVar, Unpack
 
+from .._codec._json import Misfit, check_names
 from .._core._apps import AppPage
 from .._core._skill_entries import (
     GetSkillRequestParams,
@@ -878,6 +879,11 @@ class Client(LowLevelClient):
 def _check_arguments(arguments: object) -> None:
     if arguments is not None and arguments.__class__ is not dict and not isinstance(arguments, Mapping):
         raise TypeError(f"arguments must be a mapping of names to values, not {type(arguments).__qualname__}")
+    if arguments:
+        try:
+            check_names({"arguments": arguments})
+        except Misfit as misfit:
+            raise ValueError(str(misfit)) from None
 
 
 name_as_methods_of("Client", LowLevelClient)

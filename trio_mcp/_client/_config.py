@@ -147,6 +147,9 @@ def options_of(server: str, options: Mapping[str, Any]) -> ClientOptions:
 MAX_CONFIG_BYTES: Final = 1 * MIB
 """The largest file that is read, in bytes."""
 
+MAX_DIGITS: Final = 4_300
+"""How many digits of an integer Python reads."""
+
 MAX_PROBLEMS: Final = 100
 """How many problems of a configuration are told: a file of the largest size may have a hundred thousand."""
 
@@ -187,8 +190,20 @@ _COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*(?:.*?\*/|.*)', 
 _LAST_COMMA: Final = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _NOT_BLANK: Final = re.compile(r"[^\n]")
 
-_REFERENCE: Final = re.compile(r"\$(\$?)\{([^{}]*)\}")
-_VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_REFERENCE: Final = re.compile(r"\$(\$?)\{([^{}]*)([{}])")
+_VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*|/)(?::-(.*))?", re.DOTALL)
+
+
+class _Written(float):
+    """A number as it is written: Python has 3.1 for 3.10, and 1000.0 for 1e3."""
+
+    def __init__(self, text: str) -> None:  # pyright: ignore[reportInconsistentConstructor] - `float` reads it, too
+        self.text = text
+
+
+class _Twice:
+    """The value of a name that is there twice: one of the two would be lost silently."""
+
 
 _KINDS: Final[Mapping[type, str]] = {
     type(None): "null",
@@ -198,6 +213,8 @@ _KINDS: Final[Mapping[type, str]] = {
     str: "a string",
     list: "an array",
     dict: "an object",
+    _Written: "a number",
+    _Twice: "two values: the name is there twice",
 }
 
 
@@ -272,24 +289,17 @@ def parse_config(text: str) -> object:
     """
     for unwanted in (_COMMENT, _LAST_COMMA):
         text = unwanted.sub(lambda found: found[1] or _NOT_BLANK.sub(" ", found[0]), text)
-    value: object = json.loads(text, object_pairs_hook=_Pairs.checked)
+    value: object = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_float=_Written)
     return value
 
 
-class _Pairs(dict[str, Any]):
-    """A JSON object that remembers which of its names were there twice: one of the two would be lost silently."""
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    times = Counter(name for name, _ in pairs)
+    return {name: value if times[name] == 1 else _Twice() for name, value in pairs}
 
-    twice: tuple[str, ...] = ()
 
-    @classmethod
-    def checked(cls, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return the object; a plain dict unless a name is there twice."""
-        plain = dict(pairs)
-        if len(plain) == len(pairs):
-            return plain
-        made = cls(plain)
-        made.twice = tuple(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        return made
+def _integer(digits: str) -> float:
+    return int(digits) if len(digits) < MAX_DIGITS and digits != "-0" else _Written(digits)
 
 
 @final
@@ -305,10 +315,17 @@ class _Reader:
     def __init__(self, source: str, environment: Mapping[str, str], file: str | None) -> None:
         self._source = source
         self._environment = environment
-        if file is not None:
+        if file is not None:  # the variables of Visual Studio Code
             folder = Path(file).absolute().parent  # the project's, or one such as .vscode in it
             folder = folder.parent if folder.name.startswith(".") else folder
-            self._environment = {"workspaceFolder": str(folder), **environment}
+            named = {"workspaceFolder": str(folder), "workspaceFolderBasename": folder.name}
+            self._environment = {
+                **named,
+                "userHome": os.path.expanduser("~"),  # noqa: PTH111 - it may be unknown
+                "pathSeparator": os.sep,
+                "/": os.sep,
+                **environment,
+            }
         self._problems: list[str] = []  # the first of them
         self._wrongs = 0
 
@@ -331,46 +348,37 @@ class _Reader:
 
     def servers(self, servers: Mapping[str, object], *, place: str) -> dict[str, ServerEntry]:
         """Read servers by name."""
-        self._twice(servers, place.rstrip("."))
         entries: dict[str, ServerEntry] = {}
         for name, given in servers.items():
-            shown = printable(name, MAX_SHOWN_NAME)  # it is in all problems of the server
+            where = f"{place}{printable(name, MAX_SHOWN_NAME)}"  # it is in all problems of the server
             if not name:
                 self._wrong(f"{place}{name!r}: expected a name that is not empty")
-                continue
-            where = f"{place}{shown}"
-            before, wrongs = len(self._problems), self._wrongs
-            if isinstance(given, Mapping):
+            elif isinstance(given, Mapping):
                 entries[name] = self._entry(where, cast("Mapping[str, object]", given))
             elif place:
                 self._wrong(f"{where}: expected an object with command or url, not {_kind(given)}")
             else:
                 entries[name] = ServerEntry(self._made(where, partial(cast, "Target", given)))
-            if self.is_forgiving and self._wrongs > wrongs:
-                error = ConfigError(self._source, self._problems[before:])
-                entries[name] = ServerEntry(None, error)
-                del self._problems[before:]
-                self._wrongs = wrongs
+            if self.is_forgiving and self._problems:
+                entries[name] = ServerEntry(None, self._error())
+                self._problems, self._wrongs = [], 0
         if self._problems:
-            more = self._wrongs - len(self._problems)
-            raise ConfigError(self._source, [*self._problems, *([f"and {more} more"] if more else [])])
+            raise self._error()
         return entries
+
+    def _error(self) -> ConfigError:
+        more = self._wrongs - len(self._problems)
+        return ConfigError(self._source, [*self._problems, *([f"and {more} more"] if more else [])])
 
     def _wrong(self, problem: str) -> None:
         self._wrongs += 1
         if len(self._problems) < MAX_PROBLEMS:
             self._problems.append(problem)
 
-    def _twice(self, given: Mapping[str, object], place: str) -> None:
-        if isinstance(given, _Pairs):
-            for name in given.twice:
-                self._wrong(f"{place}: {name!r} is there twice")
-
     # One entry.
 
     def _entry(self, place: str, entry: Mapping[str, object]) -> ServerEntry:
         before = self._wrongs
-        self._twice(entry, place)
         urls = [key for key in _URLS if entry.get(key) is not None]
         if len(urls) > 1:
             self._wrong(f"{place}: {' and '.join(urls)} are one thing: expected one of them")
@@ -480,8 +488,8 @@ class _Reader:
             self._wrong(f"{place}: expected an object of strings, not {_kind(given)}")
             return {}
         members = cast("Mapping[str, object]", given)
-        self._twice(members, place)
-        texts = {name: json.dumps(value) for name, value in members.items() if isinstance(value, (int, float))}
+        numbers = {name: value for name, value in members.items() if isinstance(value, (int, float))}
+        texts = {name: getattr(value, "text", None) or json.dumps(value) for name, value in numbers.items()}
         if not place.endswith(".env"):
             texts.clear()  # only variables are text whatever was meant
         given = {**members, **texts}
@@ -499,7 +507,9 @@ class _Reader:
             if found[2].startswith("input:"):
                 self._wrong(f"{place}: {found[0]} asks a person, and nobody is asked here; write ${{env:NAME}}")
                 return ""
-            named = _VARIABLE.fullmatch(found[2])
+            named = (
+                _VARIABLE.fullmatch(found[2]) if found[3] == "}" else None
+            )  # it has another one in it, or a brace
             if named is None:
                 self._wrong(
                     f"{place}: {found[0]} is no environment variable: expected ${{NAME}}, ${{NAME:-default}} or "

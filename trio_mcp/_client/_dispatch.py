@@ -14,6 +14,7 @@ import attrs
 import trio
 
 from .._channel import Channel, Origin
+from .._codec import _json
 from .._codec._json import InvalidData
 from .._codec._jsonrpc import Notification, Request, from_wire
 from .._core._http1 import NAME_SOURCES
@@ -269,7 +270,11 @@ class ServerMessages:
         if self.peer is None:
             return await question()
         with self.peer.clocks_stopped():
-            return await question()
+            answer = await question()
+        _json.encode(
+            dict(answer)
+        )  # what it cannot have is an error, as in the modern era, and not sent as other text
+        return answer
 
     def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Return `None`: no request of a server continues another one; see `Dispatcher.parked_canceller`."""

@@ -236,7 +236,8 @@ def _as_root(given: object) -> types.Root:
         root = types.Root(uri=given)
     elif isinstance(given, (str, os.PathLike)) and "://" not in os.fspath(given):
         path = Path(os.path.abspath(cast("str | os.PathLike[str]", given)))  # noqa: PTH100 - resolve() follows links
-        root = types.Root(uri=path.as_uri(), name=path.name or None)
+        name = os.fsencode(path.name).decode("utf-8", "replace")  # it is shown; the URI has the bytes
+        root = types.Root(uri=path.as_uri(), name=name or None)
     elif isinstance(given, str):
         raise ValueError(f"a root must be a file:// URI, not {given!r}")
     else:

@@ -273,7 +273,8 @@ def _checked(value: Any) -> Any:
     """Return a copy of a plain value, in which surrogates that are a pair are one character.
 
     Raises:
-        ValueError: A number in it is not finite, or a text has half a surrogate pair; the error says where.
+        ValueError: A number in it is not finite or has too many digits, or a text has half a surrogate pair; the
+            error says where.
     """
     try:
         return _converted(value, _refused)
@@ -288,6 +289,8 @@ def _refused(_value: object, reason: str) -> object:
 def _shown(value: Any, _reason: str) -> str:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, int):
+        return hex(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
@@ -300,6 +303,11 @@ def _converted(value: Any, instead: Callable[[Any, str], object]) -> Any:
             return instead(value, "has half a surrogate pair, which is no text in UTF-8")
     if isinstance(value, float) and not math.isfinite(value):
         return instead(value, f"{value} is not a number in JSON")
+    if isinstance(value, int):
+        try:
+            int.__repr__(value)
+        except ValueError:  # Python writes no more than 4300 digits, unless it is told to
+            return instead(value, f"is an integer of {value.bit_length()} bits, which has too many digits")
     parts: Iterable[tuple[Any, Any]]
     if isinstance(value, dict):
         parts = cast("Mapping[object, Any]", value).items()
@@ -374,7 +382,7 @@ def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]
     def encode(value: object) -> bytes:
         try:
             data = fast_encode(value)
-        except UnicodeEncodeError:
+        except ValueError:
             data = fast_encode(_checked(value))
         except TypeError as error:
             place = _misplaced(value, fast_encode).removeprefix(".params").lstrip(".")
@@ -394,22 +402,43 @@ decode, encode = _fastest_codec()
 """`decode` turns UTF-8 JSON text into plain values; `encode` turns plain values into text without newlines.
 
 `decode` raises `ValueError` for what is not JSON, not UTF-8 or not a finite number. `encode` is for plain values:
-for others it may raise `TypeError`, or write what the library makes of them; for a number that is not finite, and
-for half a surrogate pair, it raises `ValueError`, which says where that is. Both raise `RecursionError` about a
-thousand levels deep, and `ValueError` for integers of thousands of digits.
+for others it may raise `TypeError`, or write what the library makes of them; for a number that is not finite, for
+an integer of thousands of digits, and for half a surrogate pair, it raises `ValueError`, which says where it is.
+Both raise `RecursionError` about a thousand levels deep, and `ValueError` for integers of thousands of digits.
 """
 
 
 def encode_answer(value: object) -> bytes:
     r"""Do what `encode` does, for what must be written because the work is done: a result, or an error.
 
-    A number that is not finite is written as text, ``"NaN"`` or ``"-Infinity"``, and half a surrogate pair as
-    Python spells it, ``\udcff``.
+    A number that is not finite is written as text, ``"NaN"`` or ``"-Infinity"``, an integer of thousands of
+    digits in hexadecimal, and half a surrogate pair as Python spells it, ``\udcff``.
     """
     try:
         return encode(value)
     except ValueError:
         return encode(_converted(value, _shown))
+
+
+def check_names(value: Any) -> None:
+    """Check that no object in an object or array has a name twice, such as ``1`` and ``"1"``: a reader keeps one.
+
+    Raises:
+        Misfit: One has.
+    """
+    parts: Iterable[tuple[Any, Any]] = enumerate(cast("Sequence[Any]", value))
+    if isinstance(value, dict):
+        members = cast("Mapping[object, Any]", value)
+        parts = members.items()
+        for name in members:
+            if not isinstance(name, str) and str(name) in members:
+                raise Misfit(located(str(name), [("", "is the name of two members")]))
+    for where, part in parts:
+        if isinstance(part, (dict, list, tuple)):
+            try:
+                check_names(part)
+            except Misfit as misfit:
+                raise Misfit(located(where if isinstance(where, int) else str(where), misfit.problems)) from None
 
 
 # Invalid data

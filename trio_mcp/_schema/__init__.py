@@ -6,6 +6,7 @@ not generated here are in `_validator`, which is not imported: few servers need 
 
 from __future__ import annotations
 
+from ._encode import items_of as items_of
 from ._encode import result_to_json as result_to_json
 from ._encode import to_json as to_json
 from ._members import Field as Field

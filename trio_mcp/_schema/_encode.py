@@ -5,8 +5,8 @@ by shape it satisfies the schema of that shape.
 
 What a handler returns is written after its work is done, and an error would make its caller do it again. So
 where no schema promises a form, and to show a result that does not fit its schema, encoders write more: NaN and
-infinities as ``"NaN"`` and ``"-Infinity"``, integers of thousands of digits in hexadecimal, complex numbers as
-text, and as names of members whatever has a form in JSON.
+infinities as ``"NaN"`` and ``"-Infinity"``, integers of thousands of digits in hexadecimal, the items of
+iterators, whatever else has a text as this text, and as names of members whatever has a form in JSON.
 """
 
 from __future__ import annotations
@@ -15,11 +15,17 @@ import enum
 import functools
 import math
 import numbers
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import islice
+from types import SimpleNamespace
 from typing import Any, Final, assert_never, cast, final
 
+import attrs
+
 from .._codec import _json
+from .._codec._jsonrpc import to_wire
+from .._revisions import LATEST
 from ._decode import boolean, bounded, null
 from ._hints import fits_typed_dict, in_order, read_class_hint
 from ._members import UnsupportedHint
@@ -56,6 +62,9 @@ Encoder = Callable[[Any], Any]
 
 MAX_BITS: Final = 14_000
 """The largest integers that are written: Python writes no more than 4300 digits."""
+
+MAX_ITERATED: Final = 1_000_000
+"""How many items an iterator may have: some have no end."""
 
 MAX_CLASSES: Final = 1024
 """Classes whose encoder is remembered. Programs that make classes as they run must not fill the memory."""
@@ -96,6 +105,18 @@ def to_json(value: object) -> Any:
         InvalidValue: Something in it has no form in JSON, NaN and the infinities included.
     """
     return bounded(_STRICT.encode, NESTED)(value)
+
+
+def items_of(iterator: Iterator[object]) -> list[object]:
+    """Return the items of an iterator that a handler returned.
+
+    Raises:
+        InvalidValue: They are more than `MAX_ITERATED`.
+    """
+    items = list(islice(iterator, MAX_ITERATED + 1))
+    if len(items) > MAX_ITERATED:
+        raise problem(f"an iterator of more than {MAX_ITERATED} items")
+    return items
 
 
 def result_to_json(value: object) -> Any:
@@ -349,12 +370,19 @@ def _refined(shape: Refined, convert: Encoder) -> Encoder:
     return encode
 
 
+def _is_of_numpy(value: object) -> bool:
+    """Whether a value is a boolean of numpy, which is no number there, and no `bool`."""
+    return type(value).__module__ == "numpy" and type(value).__name__ in {"bool", "bool_"}
+
+
 @functools.lru_cache(maxsize=MAX_CLASSES)
 def _class_encoder(cls: Hashable, writer: _Writer) -> Encoder | None:
     """Return the encoder for objects of a class with named members, `None` for another kind of class."""
     try:
         shape = read_class_hint(cast("type", cls), "output")
     except UnsupportedHint as error:
+        if writer.is_lenient and "is content, not a part of JSON" not in str(error):
+            return None  # it has a text
         raise problem(str(error)) from error
     return None if shape is None else _Compiler(writer, writer).compile(shape)
 
@@ -367,7 +395,7 @@ class _Writer:
         self.is_lenient: Final = is_lenient
         self.plain: Final[Mapping[str, Encoder]] = {
             "null": null,
-            "boolean": boolean,
+            "boolean": lambda value: bool(value) if _is_of_numpy(value) else boolean(value),
             "integer": self._integer,
             "number": self._number,
             "string": _string,
@@ -401,15 +429,30 @@ class _Writer:
             return self.encode(value.value)
         if (form := text_form_of(value)) is not None:
             return self.text(form, value)
+        if type(value).__module__ == "trio_mcp.types" and attrs.has(type(value)):
+            return self.encode(to_wire(value, LATEST))  # by the names of the protocol
         by_class = _class_encoder(cast("Hashable", type(value)), self)
         if by_class is not None:
             return by_class(value)
         for cls, convert in self._by_base:
             if isinstance(value, cls):
                 return convert(value)
-        if self.is_lenient and isinstance(value, numbers.Complex):
-            return str(value)
+        if _is_of_numpy(value):
+            return bool(value)
+        if self.is_lenient:
+            return self._other(value)
         raise problem(f"{shown(value)} has no form in JSON")
+
+    def _other(self, value: Any) -> Any:
+        """Write what has no form of its own, unless its text only says where it is in memory."""
+        if isinstance(value, Iterator):
+            return self._array(items_of(cast("Iterator[object]", value)))
+        if isinstance(value, SimpleNamespace):
+            return self._object(vars(value))
+        text = str(value) or repr(value)
+        if text.startswith("<") and " at 0x" in text:
+            raise problem(f"{shown(value)} has no form in JSON")
+        return text
 
     def text(self, form: TextForm, value: Any) -> str:
         if not isinstance(value, form.python_type):

@@ -35,6 +35,7 @@ from .._errors import INTERNAL_ERROR, SERVER_BUSY, LocalProtocolError, RequestEr
 from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
+from .._revisions import LATEST
 from .._trio import Contained, LightParkingLot, propagating, wall_time
 from ._access import PARKED, RequestActivity, Watched, activity_of
 from ._context import Context, KeptNotifications, exchange_of
@@ -107,11 +108,13 @@ class _Question:
 
     Attributes:
         request: The request that asks it.
+        cost: What it takes in memory, in bytes.
         answer: The answer, as it was received.
         error: Why there will be no answer.
     """
 
     request: types.InputRequest
+    cost: int
     answer: Mapping[str, Any] | None = None
     error: RequestError | LocalProtocolError | None = None
     _settled: trio.Event = attrs.field(factory=trio.Event)
@@ -260,6 +263,7 @@ class HandlerRun:
 
         Raises:
             RequestError: No more handlers can be parked.
+            ValueError: JSON has no form for something in the parameters; the error says where.
             LocalProtocolError: The handler was cancelled, and is cleaning up in a shielded scope.
         """
         del on_progress  # a question that is part of a result has none
@@ -274,7 +278,8 @@ class HandlerRun:
             await trio.lowlevel.checkpoint()
             answer: Mapping[str, Any] = self._recorded[key]
             return answer
-        return await self._wait_for_answer(key, _Question(request))
+        cost = cost_of(to_wire(request, self.context.revision))
+        return await self._wait_for_answer(key, _Question(request, cost))
 
     @leaves_its_place
     async def _wait_for_answer(self, key: str, question: _Question) -> Mapping[str, Any]:
@@ -412,7 +417,7 @@ class HandlerRun:
         )
 
     def _park(self, asked: Mapping[str, types.InputRequest]) -> types.InputRequiredResult | None:
-        self._parked_weight = self._weight(asked)
+        self._parked_weight = self._weight()
         try:
             self.token, self._loans = self._parking.admit(self, self._parked_weight)
         except RequestError as error:
@@ -428,12 +433,11 @@ class HandlerRun:
 
     # Parked.
 
-    def _weight(self, asked: Mapping[str, types.InputRequest]) -> int:
+    def _weight(self) -> int:
         """Return what it takes in memory, in bytes: its task, what was sent to it, and what it has asked."""
         received = (self._params,) if self._serving is self._params else (self._params, self._serving)
         weight = PARKED_BYTES + sum(map(cost_of, received))
-        for question in asked.values():
-            weight += cost_of(to_wire(question, self.context.revision))
+        weight += sum(question.cost for question in self._questions.values() if question.is_open)
         return weight + weight_of_headers(self.context)
 
     def _can_keep(self, notifications: int) -> bool:
@@ -600,8 +604,11 @@ class Parking:
 
         Raises:
             TypeError: A question is none, or the state is not plain JSON.
+            ValueError: JSON has no form for something in a question or in the state; the error says where.
         """
         asked = {key: input_request(question) for key, question in required.requests.items()}
+        for request in asked.values():
+            _json.encode(to_wire(request, LATEST))
         if asked and required.state is ABSENT:
             return types.InputRequiredResult(input_requests=asked)
         content = None if required.state is ABSENT else required.state

@@ -11,7 +11,8 @@ import itertools
 import re
 import sys
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, NoReturn, Union, cast, final, get_args, get_origin
 
@@ -28,7 +29,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import report_failure
 from .._revisions import INPUT_METHODS, Revision
-from .._schema import CallSpec, InvalidValue, is_unstructured, read_texts, result_to_json
+from .._schema import CallSpec, InvalidValue, is_unstructured, items_of, read_texts, result_to_json
 from .._trio import propagating
 from ..types import (
     AudioContent,
@@ -231,6 +232,8 @@ class RegisteredTool:
             return returned
         if returned.__class__ is types.CoroutineType:
             self._refuse_coroutine(returned)
+        if isinstance(returned, (deque, Iterator)):
+            returned = items_of(iter(cast("Iterable[object]", returned)))
         spec = self.handler.spec
         if spec.output_schema is None or (self.is_open and _has_shown_parts(returned)):
             if not isinstance(returned, CallToolResult):

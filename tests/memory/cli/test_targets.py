@@ -49,6 +49,19 @@ def test_a_name_that_nobody_knows_is_a_mistake(run: Run) -> None:
             '{"mcpServers": {"a": {"command": 5}}}',
             "mcp.json: mcpServers.a.command: expected a string, not a number",
         ),
+        # what is wrong with others, or with what is for other programs, changes nothing
+        (
+            f"""{{"mcpServers": {{"a": {{"url": "x", "disabled": true, "b": {"9" * 5_000}}}, "b": 1, "b": 2}}}}""",
+            "mcp.json: a is disabled",
+        ),
+        (
+            '{"mcpServers": {"a": {"url": "x"}, "a": {"url": "y"}}}',
+            "mcp.json: mcpServers.a: expected an object with command or url, not two values: the name is there twice",
+        ),
+        (
+            '{"mcpServers": {"a": null}}',
+            "mcp.json: mcpServers.a: expected an object with command or url, not null",
+        ),
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_a_mistake(run: Run, text: str, message: str) -> None:

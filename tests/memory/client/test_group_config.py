@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -172,8 +173,8 @@ async def test_a_file_that_is_no_configuration(subtests: pytest.Subtests, tmp_pa
         ("servers", '{"mcpServers": []}', "mcpServers: expected an object, not an array"),
         (
             "twice",
-            '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}',
-            "mcpServers: 'a' is there twice",
+            '{"mcpServers": {"a": {"command": "x"}}, "mcpServers": {}}',
+            "mcpServers: expected an object, not two values: the name is there twice",
         ),
         ("encoding", "\udcff", "not JSON in UTF-8: UnicodeDecodeError"),
         ("size", " " * 1_048_577, "more than 1048576 bytes"),
@@ -305,3 +306,96 @@ async def test_a_server_of_a_file_that_cannot_be_used_costs_no_other(tmp_path: P
             _ = group["both"]
         with pytest.raises(ServerUnavailable):
             group.restart("both")
+
+
+async def test_what_is_there_twice_or_has_no_name_costs_one_server(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """One of the two would be lost silently. What is for other programs may be whatever they like."""
+    path = tmp_path / "mcp.json"
+    good = '"good": {"command": "x", "timeout": 1, "timeout": %s}' % ("9" * 5_000)
+    twice = "not two values: the name is there twice"
+    rows = [
+        ('"": {"command": "x"}', "", "mcpServers.'': expected a name that is not empty"),
+        (
+            '"a": {"command": "x"}, "a": {"command": "y"}',
+            "a",
+            f"mcpServers.a: expected an object with command or url, {twice}",
+        ),
+        ('"a": 1, "a": {"command": "y"}', "a", f"mcpServers.a: expected an object with command or url, {twice}"),
+        (
+            '"a": {"command": "x", "args": [{}], "args": []}',
+            "a",
+            f"mcpServers.a.args: expected an array of strings, {twice}",
+        ),
+        (
+            '"a": {"command": "x", "env": {"A": "b", "A": "c"}}',
+            "a",
+            f"mcpServers.a.env.A: expected a string, {twice}",
+        ),
+        (
+            '"a": {"command": "x", "disabled": true, "disabled": false}',
+            "a",
+            f"mcpServers.a.disabled: expected true or false, {twice}",
+        ),
+    ]
+    for wrong, name, problem in rows:
+        with subtests.test(wrong):
+            path.write_text(f'{{"mcpServers": {{{good}, {wrong}}}}}')
+            entries = await read_config(path, ENVIRONMENT)
+            assert list(entries) == ["good", name]
+            assert entries["good"].target == StdioServerParameters("x", restart=True)
+            assert str(entries[name].error) == f"{path}: {problem}"
+    path.write_text('{"mcpServers": {"": {"command": "x"}, "b": {"command": "x", "disabled": true}}}')
+    async with open_clients(path) as group:
+        assert {name: state.status for name, state in group.states.items()} == {"": "failed", "b": "disabled"}
+
+
+async def test_a_server_with_many_problems_says_how_many_more_there_are(tmp_path: Path) -> None:
+    """It tells the first hundred."""
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"a": {"command": "x", "args": [1] * 150}, "b": {}}}))
+    entries = await read_config(path, ENVIRONMENT)
+    first, second = entries["a"].error, entries["b"].error
+    assert first is not None
+    assert len(first.problems) == 101
+    assert first.problems[-1] == "and 50 more"
+    assert second is not None
+    assert second.problems == ("mcpServers.b: neither command nor url",)
+
+
+async def test_numbers_of_variables_are_as_they_are_written(tmp_path: Path) -> None:
+    """A version is 3.10, which is not 3.1."""
+    path = tmp_path / "mcp.json"
+    written = ["3.10", "1e3", "10.0", "-0", "1E400", "-1.50e-07", "9" * 5_000, "8000", "true"]
+    env = ", ".join(f'"V{number}": {text}' for number, text in enumerate(written))
+    path.write_text(f'{{"servers": {{"a": {{"command": "x", "env": {{{env}}}}}}}}}')
+    made = (await read(path))["a"]
+    assert list(made.env.values()) == written
+    path.write_text('{"servers": {"a": {"command": "x", "args": [3.10], "cwd": 1e400}}}')
+    entry = (await read_config(path, ENVIRONMENT))["a"]
+    assert entry.error is not None
+    assert entry.error.problems == (
+        "servers.a.args[0]: expected a string, not a number",
+        "servers.a.cwd: expected a string, not a number",
+    )
+
+
+async def test_the_variables_of_vs_code_are_replaced_in_a_file(tmp_path: Path) -> None:
+    """They are no variables of the environment, in which nobody would set them."""
+    path = tmp_path / "project" / ".vscode" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    args = ["${userHome}", "${workspaceFolder}${/}x${pathSeparator}y", "${workspaceFolderBasename}"]
+    path.write_text(json.dumps({"servers": {"a": {"command": "x", "args": args}}}))
+    project = path.parent.parent
+    assert (await read(path))["a"].args == (str(Path.home()), f"{project}{os.sep}x{os.sep}y", "project")
+
+
+async def test_a_reference_within_a_reference_is_an_error() -> None:
+    """The inner one alone was replaced, and the program was started with the rest of the text."""
+    for text in ("${A:-${TOKEN}}", "a${A:-{}}", "${{"):
+        (problem,) = await problems_of({"servers": {"a": {"command": "x", "args": [text]}}})
+        assert problem.startswith("servers.a.args[0]: ${")
+        assert "is no environment variable: expected ${NAME}, ${NAME:-default} or ${env:NAME}" in problem
+    entry = {"command": "x", "args": ["$${A:-${TOKEN}}", "${", "{${TOKEN}}", "${A:-}}"]}
+    assert (await read({"servers": {"a": entry}}))["a"].args == ("${A:-${TOKEN}}", "${", "{secret}", "}")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import collections.abc
+import ipaddress
+import itertools
+import json
 import math
 import typing
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from decimal import Decimal
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -22,6 +27,7 @@ from trio_mcp.types import (
     CallToolResult,
     ContentBlock,
     GetPromptResult,
+    ImageContent,
     PromptMessage,
     ReadResourceResult,
     TextContent,
@@ -36,6 +42,26 @@ class Text(str):
     """A subclass is what its base is."""
 
     __slots__ = ()
+
+
+@dataclass
+class Host:
+    """One of its members has no schema."""
+
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Boolean:
+    """As numpy's, which is none of Python's."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __bool__(self) -> bool:
+        return self.value == 1
+
+
+Boolean.__module__, Boolean.__name__ = "numpy", "bool"
 
 
 class Colour(Enum):
@@ -249,6 +275,13 @@ async def test_what_has_a_form_is_sent_when_the_work_is_done(subtests: pytest.Su
         (typing.Any, {"a": math.nan}, '{"a":"NaN"}'),
         (dict[str, Any], {"a": -math.inf, "b": NAIVE}, '{"a":"-Infinity","b":"2026-07-28T12:30:00"}'),
         (dict, {(1, "a"): 1, None: 2}, '{"[1,\\"a\\"]":1,"null":2}'),
+        (Any, ipaddress.ip_address("10.0.0.1"), "10.0.0.1"),
+        (dict, {"ip": ipaddress.ip_network("10.0.0.0/8")}, '{"ip":"10.0.0.0/8"}'),
+        (dict, {"ip": Host(ipaddress.ip_address("::1"))}, """{"ip":"Host(ip=IPv6Address('::1'))"}"""),
+        (dict, {"error": ValueError("x"), "empty": KeyError()}, '{"error":"x","empty":"KeyError()"}'),
+        (Any, SimpleNamespace(a=[SimpleNamespace(b=1)]), '{"a":[{"b":1}]}'),
+        (Any, timezone.utc, "UTC"),  # noqa: UP017 - its text is what is tested
+        (dict, {"a": Boolean(0), "b": Boolean(1)}, '{"a":false,"b":true}'),
         (str, "a\udcff", "a\\udcff"),
         (list[str], ["a\udcff"], '["a\\\\udcff"]'),
     ]
@@ -263,9 +296,56 @@ async def test_what_has_a_form_is_sent_when_the_work_is_done(subtests: pytest.Su
                     (contents,) = (await client.read_resource("a:one")).contents
                 assert not result.is_error
                 assert result.text == text
-                if annotation is not datetime and annotation != list[str]:
+                if text[0] == "{" or annotation is str:
                     assert isinstance(contents, TextResourceContents)
                     assert contents.text == text
+
+
+async def test_a_boolean_of_numpy_is_a_boolean() -> None:
+    """It is what comparisons of arrays return, and no `bool`."""
+    server: Server[None] = Server("results")
+    server.tool(name="given")(returning(Boolean(1), bool))
+    async with open_client(server) as client:
+        result = await client.call_tool("given")
+    assert (result.text, result.is_error) == ("true", False)
+
+
+async def test_the_items_of_iterators_are_sent_when_the_work_is_done(
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are lists, up to a bound: some have no end."""
+    rows: list[tuple[Callable[[], object], str]] = [
+        (lambda: map(float, [1]), "[1.0]"),
+        (lambda: {"a": zip([1], ["b"], strict=True)}, '{"a":[[1,"b"]]}'),
+        (lambda: ({"a": n} for n in range(2)), '[{"a":0},{"a":1}]'),
+    ]
+    for make, text in rows:
+        with subtests.test(text=text):
+            server: Server[None] = Server("results")
+            server.tool(name="given")(returning(make(), Any))
+            async with open_client(server) as client:
+                assert (await client.call_tool("given")).text == text
+    endless: Server[None] = Server("results")
+    endless.tool(name="given")(returning({"a": itertools.count()}, Any))
+    async with open_client(endless) as client:
+        assert (await client.call_tool("given")).is_error
+    assert "a: an iterator of more than 1000000 items" in caplog.text
+
+
+async def test_what_only_says_where_it_is_in_memory_is_not_sent(
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody can do anything with that, and the author has to know."""
+    values: list[object] = [object(), "".join, open_client]
+    for value in values:
+        with subtests.test(value=value):
+            caplog.clear()
+            repetitions.forget()
+            server: Server[None] = Server("results")
+            server.tool(name="given")(returning({"a": value}, Any))
+            async with open_client(server) as client:
+                assert (await client.call_tool("given")).is_error
+            assert "has no form in JSON" in caplog.text
 
 
 class Row(TypedDict):
@@ -363,3 +443,37 @@ async def test_blocks_in_a_list_of_anything_are_sent_as_blocks(subtests: pytest.
             assert [block.type for block in result.content] == ["text", "image", "text"]
             assert result.text == "text\nblock"
             assert not result.has_structured_content
+
+
+async def test_blocks_in_a_deque_or_from_an_iterator_are_sent_as_blocks(subtests: pytest.Subtests) -> None:
+    """They are lists, too."""
+    parts = ["text", PNG, BLOCK]
+    for annotation, value in (
+        (Any, collections.deque(parts)),
+        (list, collections.deque(parts)),
+        (Any, iter(parts)),
+    ):
+        with subtests.test(annotation=annotation, value=value):
+            server: Server[None] = Server("results")
+            server.tool(name="given")(returning(value, annotation))
+            async with open_client(server) as client:
+                result = await client.call_tool("given")
+            assert [block.type for block in result.content] == ["text", "image", "text"]
+
+
+async def test_blocks_within_json_have_the_names_of_the_protocol(subtests: pytest.Subtests) -> None:
+    """As everywhere on the wire: `mimeType`, and nothing that is not given."""
+    image = ImageContent(data="AA==", mime_type="image/png")
+    written = '{"type":"image","data":"AA==","mimeType":"image/png"}'
+    rows: list[tuple[Any, object, str]] = [
+        (dict, {"a": image}, f'{{"a":{written}}}'),
+        (Any, {"a": [image]}, f'{{"a":[{written}]}}'),
+        (list, [[BLOCK], 1], '[[{"type":"text","text":"block"}],1]'),
+    ]
+    for annotation, value, text in rows:
+        with subtests.test(annotation=annotation, value=value):
+            server: Server[None] = Server("results")
+            server.tool(name="given")(returning(value, annotation))
+            async with open_client(server) as client:
+                result = await client.call_tool("given")
+            assert json.loads(result.text) == json.loads(text)

@@ -175,6 +175,7 @@ def test_what_json_lacks_is_refused(half: Half, subtests: pytest.Subtests) -> No
             "arguments.rows[1].name: has half a surrogate pair, which is no text in UTF-8",
         ),
         (["x" * 100_000, math.nan, "y" * 1_000], "[1]: nan is not a number in JSON"),
+        ({"a": [2**64, 10**5000]}, "a[1]: is an integer of 16610 bits, which has too many digits"),
         ([-math.nan], "[0]: nan is not a number in JSON"),
         ([struct.unpack(">d", b"\x7f\xf0\0\0\0\0\0\1")[0]], "[0]: nan is not a number in JSON"),
         ([struct.unpack(">d", b"\xff" * 8)[0]], "[0]: nan is not a number in JSON"),
