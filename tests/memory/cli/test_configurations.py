@@ -106,6 +106,15 @@ def test_a_file_that_is_not_understood_is_left_alone(run: Run, text: str, messag
     assert path.read_text() == text
 
 
+@pytest.mark.parametrize(("words", "place"), [(("--env", "A=\udcff"), "env.A"), (("--", "b\udcff"), "args[6]")])
+def test_what_is_no_text_is_not_written(run: Run, words: tuple[str, ...], place: str) -> None:
+    """Python keeps a byte of a command line that is not UTF-8 as half a surrogate pair."""
+    done = run("install", SHOP, "--to", "mcp-json", "--yes", *words)
+    assert done.status == 2
+    assert done.err == f"trio-mcp: {place}: has half a surrogate pair, which is no text in UTF-8\n"
+    assert not (home() / ".config").exists()
+
+
 def test_a_file_without_a_server_is_not_installed(run: Run) -> None:
     """A host would only say that it does not start."""
     Path("none.py").write_text("a = 1")
