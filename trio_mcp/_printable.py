@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial, reduce
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 from urllib.parse import quote, quote_plus
 
 MAX_PRINTED: Final = 2_000
@@ -29,6 +29,7 @@ def printable(text: str, limit: int = MAX_PRINTED) -> str:
         text: The untrusted text.
         limit: The most characters of the result, without the ellipsis.
     """
+    text = without_values(text)
     shown = text[:limit]
     if not shown.isprintable():
         shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
@@ -46,7 +47,7 @@ def shown(value: object, spelled: Callable[[object], str] = repr) -> str:
         spelled: What makes it a text: `repr` or `str`.
     """
     try:
-        return printable(spelled(value))
+        return printable(spelled(without_values(value) if isinstance(value, Expanded) else value))
     except Exception:  # an error in the value's own code must not become one of the code that reports it
         return f"<{type(value).__name__}, which cannot be shown>"
 
@@ -163,6 +164,35 @@ def _without(text: str, secret: str, *, only_whole: bool) -> str:
 
 # What is shown of URLs and of command lines, which may have secrets of our own
 
+
+@final
+class Expanded(str):
+    """A text in which variables of the environment stand, of which `values` are not shown to anybody."""
+
+    __slots__ = ("values",)
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str, values: Sequence[str]) -> str:
+        """Return a text with the values in it; the text itself if there are none."""
+        if not values:
+            return text
+        made = cls(text)
+        made.values = tuple(values)
+        return made
+
+
+def values_in(text: object) -> tuple[str, ...]:
+    """Return which values of variables are in a text."""
+    return text.values if isinstance(text, Expanded) else ()
+
+
+def without_values(text: str) -> str:
+    """Return a text in which values of variables are masked."""
+    shown: str = without_secrets(text, values_in(text), only_whole=True)
+    return shown
+
+
 _MAX_SHOWN: Final = 300
 """How many characters of a URL are quoted in messages."""
 
@@ -177,6 +207,7 @@ def without_query(path: str) -> str:
 
 def shown_url(url: str) -> str:
     """Return what of a URL, valid or not, may be shown: no password, and no key or token."""
+    url = without_values(url)
     if "@" in url:  # anywhere: a password may contain what ends a host, and a URL without a scheme another one
         scheme = _SCHEME.match(url)
         return "…" if scheme is None else f"{scheme[0]}…"
@@ -196,7 +227,7 @@ _LOOKS_SECRET: Final = re.compile(r"(?<![A-Za-z])(?:sk|pk|gh[opsu]|glpat|xox\w|A
 
 def shown_command(command: str) -> str:
     """Return what may be shown of a command in one text, in which arguments may have been written by mistake."""
-    program, blank, rest = command.partition(" ")
+    program, blank, rest = without_values(command).partition(" ")
     if "=" in program or "://" in program:  # a variable before it, or a URL in its place
         return arguments_without_secrets([command])[0]
     return program + blank + arguments_without_secrets([rest])[0]
@@ -208,7 +239,7 @@ def arguments_without_secrets(arguments: Sequence[str]) -> list[str]:
     is_next_secret = False
     for argument in arguments:
         words: list[str] = []
-        for word in argument.split(" "):
+        for word in without_values(argument).split(" "):
             visible, is_next_secret = _without_secret(word, is_next_secret=is_next_secret)
             if visible != HIDDEN or words[-1:] != [HIDDEN]:
                 words.append(visible)

@@ -28,9 +28,9 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # and 58,100 before what servers, logins and terminals out there do: cookies (1 file), compressed responses, prefixes of
 # proxies, header fields for pages of one's own, logins that wait in line, and files that people write, in 600 lines; 58,700
 # before requests that fail when their server is silent, and a command line that answers for a model and has roots; 58,850
-# before the shares of the event loop went.
+# before the shares of the event loop went; 58,500 before values of variables in URLs and commands were masked.
 FILES: Final = 271
-CODE_LINES: Final = 58_500
+CODE_LINES: Final = 58_550
 LINES_OF_A_FILE: Final = 500
 
 

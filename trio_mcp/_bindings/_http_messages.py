@@ -613,6 +613,7 @@ async def error_of(response: HttpResponse) -> RequestError:
         sent.target.shown,
         fields=sent.headers,
         has_auth=sent.has_auth,
+        hidden=sent.target.secrets,
     )
 
 
@@ -716,9 +717,8 @@ class RemoteEndpoint:
                     f"{self._description} answered a request with HTTP status {response.status} and no message"
                 )
             if body[:1] not in _JSON_BEGINS and body.lstrip()[:1] not in _JSON_BEGINS:
-                begin = without_secrets(
-                    body[:ERROR_BYTES].decode("utf-8", "replace"), secrets_in(self.inbox.sent)
-                )
+                secrets = (*secrets_in(self.inbox.sent), *self.target.secrets)
+                begin = without_secrets(body[:ERROR_BYTES].decode("utf-8", "replace"), secrets)
                 raise RemoteProtocolError(
                     f"{self._description} answered with {type_sent(response.headers)} instead of a message: "
                     f"{excerpt(begin.encode())}; {ELSEWHERE}"

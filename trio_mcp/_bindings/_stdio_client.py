@@ -32,7 +32,7 @@ from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
 from .._limits import Limits, check_kind, valid_kind
 from .._logs import Log
-from .._printable import excerpt, printable, shown_command
+from .._printable import excerpt, printable, shown, shown_command
 from .._trio import open_hidden_nursery, unread_bytes
 from ._stream import StreamChannel
 
@@ -628,7 +628,7 @@ async def _start(parameters: StdioServerParameters) -> ProcessTree:
     except OSError as error:
         command, cause = shown_command(parameters.command), error.strerror or str(error)
         if parameters.cwd is not None and error.filename == parameters.cwd:
-            cause = f"its directory {str(parameters.cwd)!r} cannot be used: {cause}"
+            cause = f"its directory {shown(os.fspath(parameters.cwd))} cannot be used: {cause}"
         elif isinstance(error, FileNotFoundError):
             interpreter = _interpreter_of(parameters)
             cause = "command not found" if interpreter is None else f"its interpreter {interpreter} is not there"

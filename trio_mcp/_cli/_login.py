@@ -154,7 +154,7 @@ async def _log_out(options: Options) -> int:
     target = with_login(target, label, options)
     assert isinstance(target, (HttpServerParameters, WebSocketServerParameters))
     try:
-        was_logged_in = await _oauth(options, console).log_out(parse_target(target.target.url).shown)
+        was_logged_in = await _oauth(options, console).log_out(target.target.without_query)
     except AuthorizationFailed as error:
         raise Failure(Exit.FAILED, str(error)) from error
     if not was_logged_in:

@@ -27,7 +27,7 @@ from .._http._auth import Auth
 from .._limits import MIB, Limits
 from .._logs import Log
 from .._peer._middleware import Middleware
-from .._printable import printable
+from .._printable import Expanded, printable
 from .._revisions import Revision
 from ..types import (
     ClientCapabilities,
@@ -190,6 +190,9 @@ _NOT_BLANK: Final = re.compile(r"[^\n]")
 _REFERENCE: Final = re.compile(r"\$(\$?)\{([^{}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
+_FOLDER: Final = "workspaceFolder"
+"""What files refer to that is no variable of the environment, and no secret."""
+
 _KINDS: Final[Mapping[type, str]] = {
     type(None): "null",
     bool: "a boolean",
@@ -308,7 +311,7 @@ class _Reader:
         if file is not None:
             folder = Path(file).absolute().parent  # the project's, or one such as .vscode in it
             folder = folder.parent if folder.name.startswith(".") else folder
-            self._environment = {"workspaceFolder": str(folder), **environment}
+            self._environment = {_FOLDER: str(folder), **environment}
         self._problems: list[str] = []  # the first of them
         self._wrongs = 0
 
@@ -488,7 +491,8 @@ class _Reader:
         return {name: self._text(f"{place}.{name}", value) for name, value in given.items()}
 
     def _text(self, place: str, given: object) -> str:
-        """Return a string with its references replaced by what they refer to."""
+        """Return a string with its references replaced by what they refer to, which nothing shows."""
+        values: list[str] = []
         if not isinstance(given, str):
             self._wrong(f"{place}: expected a string, not {_kind(given)}")
             return ""
@@ -507,6 +511,8 @@ class _Reader:
                 )
                 return ""
             value, default = self._environment.get(named[1]), named[2]
+            if value and named[1] != _FOLDER:
+                values.append(value)
             if default is not None:
                 return value or default
             if value is None:
@@ -517,7 +523,8 @@ class _Reader:
                 return ""
             return value
 
-        return _REFERENCE.sub(value_of, given)
+        text = _REFERENCE.sub(value_of, given)
+        return Expanded.of(text, values)
 
 
 def _kind(value: object) -> str:
