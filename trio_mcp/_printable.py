@@ -205,6 +205,12 @@ def without_query(path: str) -> str:
     return f"{before}{mark}…" if mark else path
 
 
+def shown_name(name: str) -> str:
+    """Return what may be shown of a name: ``KEY=value`` may have been written in its place."""
+    begin = re.split("[:= ]", name, maxsplit=1)[0]
+    return name if begin == name else f"{begin}{HIDDEN}"
+
+
 def shown_url(url: str) -> str:
     """Return what of a URL, valid or not, may be shown: no password, and no key or token."""
     url = without_values(url)

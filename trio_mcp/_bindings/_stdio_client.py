@@ -32,7 +32,7 @@ from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
 from .._limits import Limits, check_kind, valid_kind
 from .._logs import Log
-from .._printable import excerpt, printable, shown, shown_command
+from .._printable import excerpt, printable, shown, shown_command, shown_name
 from .._trio import open_hidden_nursery, unread_bytes
 from ._stream import StreamChannel
 
@@ -195,7 +195,7 @@ class StdioServerParameters:
         for name, text in self.env.items():
             _check_text("a name in env", name)
             if not name or "=" in name:
-                raise ValueError(f"a name in env must not be empty or contain '=', as {name!r} does")
+                raise ValueError(f"a name in env must not be empty or contain '=', as {shown_name(name)!r} does")
             _check_text(f"env[{name!r}]", text)
         if self.cwd is not None:
             _check_text("cwd", os.fspath(self.cwd) if isinstance(self.cwd, os.PathLike) else self.cwd)

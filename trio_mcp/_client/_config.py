@@ -27,7 +27,7 @@ from .._http._auth import Auth
 from .._limits import MIB, Limits
 from .._logs import Log
 from .._peer._middleware import Middleware
-from .._printable import Expanded, printable
+from .._printable import Expanded, printable, shown_name
 from .._revisions import Revision
 from ..types import (
     ClientCapabilities,
@@ -367,7 +367,7 @@ class _Reader:
     def _twice(self, given: Mapping[str, object], place: str) -> None:
         if isinstance(given, _Pairs):
             for name in given.twice:
-                self._wrong(f"{place}: {name!r} is there twice")
+                self._wrong(f"{place}: {shown_name(name)!r} is there twice")
 
     # One entry.
 
@@ -385,7 +385,7 @@ class _Reader:
         target: Target | None = None
         if self._wrongs == before and kind is not None:
             target = self._stdio(place, entry) if kind == "stdio" else self._at_url(place, entry, kind)
-        ignored = [key for key in entry if key not in HONOURED]
+        ignored = [shown_name(key) for key in entry if key not in HONOURED]
         if ignored:
             _log.info("%s: %s: ignored what other hosts use: %s", self._source, place, ", ".join(ignored))
         return ServerEntry(target)
@@ -488,7 +488,7 @@ class _Reader:
         if not place.endswith(".env"):
             texts.clear()  # only variables are text whatever was meant
         given = {**members, **texts}
-        return {name: self._text(f"{place}.{name}", value) for name, value in given.items()}
+        return {name: self._text(f"{place}.{shown_name(name)}", value) for name, value in given.items()}
 
     def _text(self, place: str, given: object) -> str:
         """Return a string with its references replaced by what they refer to, which nothing shows."""

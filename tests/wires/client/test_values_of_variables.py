@@ -70,3 +70,28 @@ async def test_values_of_variables_in_a_servers_entry_are_not_shown(
     assert f"http://127.0.0.1:{port}/a/***/mcp answered with HTTP status 500" in text
     assert "Cannot POST /page/***/mcp" in text
     assert "/nowhere/***" in text
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (
+            {"url": "http://h/", "headers": {"Authorization: Bearer Sesame": ""}},
+            "'Authorization…' is not the name of a header",
+        ),
+        ({"command": "true", "env": {"TOKEN=Sesame": "1"}}, "a name in env must not be empty or contain '='"),
+        ({"command": "true", "env": {"TOKEN=Sesame": {}}}, "env.TOKEN…: expected a string, not an object"),
+        ({"command": "true", "TOKEN=Sesame": "1", "args": 1}, "args: expected an array"),
+    ],
+)
+async def test_a_secret_that_stands_in_a_name_is_not_shown(
+    entry: dict[str, object], problem: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Somebody has written a whole line in place of a name: what looks like the name is shown."""
+    caplog.set_level(logging.DEBUG, "trio_mcp")
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"a": entry}}))
+    async with open_clients(str(file)) as group:
+        text = told(group)
+    assert problem in text
+    assert "Sesame" not in f"{text}\n{caplog.text}"
