@@ -223,11 +223,28 @@ def shown_url(url: str) -> str:
 HIDDEN: Final = "…"
 """What is shown in place of a secret."""
 
-SECRET_WORD: Final = re.compile(r"key|token|secret|passw|pwd|auth|bearer|jwt|credential|cookie", re.IGNORECASE)
+SECRET_WORD: Final = re.compile(
+    r"key|token|secret|pass|pwd|auth|bearer|jwt|credential|cookie|(?<![a-z])(?:pat|pw|otp|pin)(?![a-z])",
+    re.IGNORECASE,
+)
 """What the names of secrets have in them."""
 
 _CREDENTIALS_FOLLOW: Final = frozenset({"basic", "bearer", "digest", "dpop", "token"})
 """Words behind which credentials stand."""
+_OPTIONS: Final = frozenset({"-p", "-k"})
+"""Options that are passwords and keys in one program or another."""
+_USERS: Final = frozenset({"-u", "--user"})
+"""Options whose values may be a name and a password."""
+_WHOLE: Final = re.compile(
+    rf"((?:{SECRET_WORD.pattern})[^=;]{{0,40}}=)[^;]*;.*|(;[^=;]{{0,40}}(?:{SECRET_WORD.pattern})[^=;]{{0,40}}=).*"
+    r"|-----BEGIN.*|[\[{][\[{\s\\]{0,40}['\"].*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The password of a database and what follows it, a private key, or JSON: hidden to the end of the argument."""
+_WITH_BLANKS: Final = re.compile(r"\$\{[^{}\s]*\s[^{}]*\}")
+"""A variable that stands for several words, if it is not set."""
+_RANDOM: Final = re.compile(r"(?<=/)(?=[^/]*[A-Z0-9])[\w~.%+=-]{20,}(?=/|$)")
+"""A part of a URL's path that may be a token."""
 _LOOKS_SECRET: Final = re.compile(r"(?<![A-Za-z])(?:sk|pk|gh[opsu]|glpat|xox\w|AKIA|eyJ)[-_\w]{12,}")
 
 
@@ -243,19 +260,23 @@ def arguments_without_secrets(arguments: Sequence[str]) -> list[str]:
     """Return the arguments of a command; one may be a command line of its own, as that of a shell is."""
     shown: list[str] = []
     is_next_secret = False
-    for argument in arguments:
+    before = ""
+    for given in arguments:
+        argument = _WHOLE.sub(rf"\1\2{HIDDEN}", _WITH_BLANKS.sub(HIDDEN, without_values(given)))
         words: list[str] = []
-        for word in without_values(argument).split(" "):
-            visible, is_next_secret = _without_secret(word, is_next_secret=is_next_secret)
+        # An option's value is one argument, whatever is in it.
+        for word in [argument] if is_next_secret else argument.split(" "):
+            visible, is_next_secret = _without_secret(word, before, is_next_secret=is_next_secret)
+            before = word
             if visible != HIDDEN or words[-1:] != [HIDDEN]:
                 words.append(visible)
         shown.append(" ".join(words))
         # What follows a header field is another argument, what follows an option is its value.
-        is_next_secret = is_next_secret and argument.startswith("-") and " " not in argument
+        is_next_secret = is_next_secret and argument.startswith(("-", "/")) and " " not in argument
     return shown
 
 
-def _without_secret(word: str, *, is_next_secret: bool) -> tuple[str, bool]:
+def _without_secret(word: str, before: str, *, is_next_secret: bool) -> tuple[str, bool]:
     """Return what is shown of a word, and whether the next one is a secret."""
     bare = word.strip("'\"")
     name, equals, _ = word.partition("=")
@@ -265,15 +286,19 @@ def _without_secret(word: str, *, is_next_secret: bool) -> tuple[str, bool]:
     if "://" in word:
         start = word.index("://")
         start = max(word.rfind(each, 0, start) for each in "='\"") + 1
-        return word[:start] + shown_url(word[start:]), False
+        return word[:start] + _RANDOM.sub(HIDDEN, shown_url(word[start:])), False
     if _LOOKS_SECRET.search(word):
         return HIDDEN, False
-    if equals and SECRET_WORD.search(name):
+    if colon and rest and before in _USERS:
+        return f"{field}:{HIDDEN}", False
+    if equals and (SECRET_WORD.search(name) or name in _OPTIONS or (colon and name in _USERS)):
         return f"{name}={HIDDEN}", bare.partition("=")[2].lower() in _CREDENTIALS_FOLLOW
     if colon and SECRET_WORD.search(field):
-        return f"{field}: {HIDDEN}" if rest else word, not rest or rest.lower() in _CREDENTIALS_FOLLOW
-    is_option = bare.startswith("-") and not equals and SECRET_WORD.search(bare) is not None
-    return word, is_option or bare.lower() in _CREDENTIALS_FOLLOW
+        follows = not rest or re.split(r"\W", rest.lower())[-1] in _CREDENTIALS_FOLLOW
+        return f"{field}: {HIDDEN}" if rest else word, follows
+    is_option = not equals and re.match(r"-|/[\w-]+$", bare) is not None
+    is_secret = SECRET_WORD.search(bare) is not None or bare in _OPTIONS
+    return word, (is_option and is_secret) or bare.lower() in _CREDENTIALS_FOLLOW
 
 
 # Why there is no connection
