@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial, reduce
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 from urllib.parse import quote, quote_plus
 
 MAX_PRINTED: Final = 2_000
@@ -29,6 +29,7 @@ def printable(text: str, limit: int = MAX_PRINTED) -> str:
         text: The untrusted text.
         limit: The most characters of the result, without the ellipsis.
     """
+    text = without_values(text)
     shown = text[:limit]
     if not shown.isprintable():
         shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
@@ -46,7 +47,7 @@ def shown(value: object, spelled: Callable[[object], str] = repr) -> str:
         spelled: What makes it a text: `repr` or `str`.
     """
     try:
-        return printable(spelled(value))
+        return printable(spelled(without_values(value) if isinstance(value, Expanded) else value))
     except Exception:  # an error in the value's own code must not become one of the code that reports it
         return f"<{type(value).__name__}, which cannot be shown>"
 
@@ -163,6 +164,35 @@ def _without(text: str, secret: str, *, only_whole: bool) -> str:
 
 # What is shown of URLs and of command lines, which may have secrets of our own
 
+
+@final
+class Expanded(str):
+    """A text in which variables of the environment stand, of which `values` are not shown to anybody."""
+
+    __slots__ = ("values",)
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str, values: Sequence[str]) -> str:
+        """Return a text with the values in it; the text itself if there are none."""
+        if not values:
+            return text
+        made = cls(text)
+        made.values = tuple(values)
+        return made
+
+
+def values_in(text: object) -> tuple[str, ...]:
+    """Return which values of variables are in a text."""
+    return text.values if isinstance(text, Expanded) else ()
+
+
+def without_values(text: str) -> str:
+    """Return a text in which values of variables are masked."""
+    shown: str = without_secrets(text, values_in(text), only_whole=True)
+    return shown
+
+
 _MAX_SHOWN: Final = 300
 """How many characters of a URL are quoted in messages."""
 
@@ -175,8 +205,15 @@ def without_query(path: str) -> str:
     return f"{before}{mark}…" if mark else path
 
 
+def shown_name(name: str) -> str:
+    """Return what may be shown of a name: ``KEY=value`` may have been written in its place."""
+    begin = re.split("[:= ]", name, maxsplit=1)[0]
+    return name if begin == name else f"{begin}{HIDDEN}"
+
+
 def shown_url(url: str) -> str:
     """Return what of a URL, valid or not, may be shown: no password, and no key or token."""
+    url = without_values(url)
     if "@" in url:  # anywhere: a password may contain what ends a host, and a URL without a scheme another one
         scheme = _SCHEME.match(url)
         return "…" if scheme is None else f"{scheme[0]}…"
@@ -186,17 +223,34 @@ def shown_url(url: str) -> str:
 HIDDEN: Final = "…"
 """What is shown in place of a secret."""
 
-SECRET_WORD: Final = re.compile(r"key|token|secret|passw|pwd|auth|bearer|jwt|credential|cookie", re.IGNORECASE)
+SECRET_WORD: Final = re.compile(
+    r"key|token|secret|pass|pwd|auth|bearer|jwt|credential|cookie|(?<![a-z])(?:pat|pw|otp|pin)(?![a-z])",
+    re.IGNORECASE,
+)
 """What the names of secrets have in them."""
 
 _CREDENTIALS_FOLLOW: Final = frozenset({"basic", "bearer", "digest", "dpop", "token"})
 """Words behind which credentials stand."""
+_OPTIONS: Final = frozenset({"-p", "-k"})
+"""Options that are passwords and keys in one program or another."""
+_USERS: Final = frozenset({"-u", "--user"})
+"""Options whose values may be a name and a password."""
+_WHOLE: Final = re.compile(
+    rf"((?:{SECRET_WORD.pattern})[^=;]{{0,40}}=)[^;]*;.*|(;[^=;]{{0,40}}(?:{SECRET_WORD.pattern})[^=;]{{0,40}}=).*"
+    r"|-----BEGIN.*|[\[{][\[{\s\\]{0,40}['\"].*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The password of a database and what follows it, a private key, or JSON: hidden to the end of the argument."""
+_WITH_BLANKS: Final = re.compile(r"\$\{[^{}\s]*\s[^{}]*\}")
+"""A variable that stands for several words, if it is not set."""
+_RANDOM: Final = re.compile(r"(?<=/)(?=[^/]*[A-Z0-9])[\w~.%+=-]{20,}(?=/|$)")
+"""A part of a URL's path that may be a token."""
 _LOOKS_SECRET: Final = re.compile(r"(?<![A-Za-z])(?:sk|pk|gh[opsu]|glpat|xox\w|AKIA|eyJ)[-_\w]{12,}")
 
 
 def shown_command(command: str) -> str:
     """Return what may be shown of a command in one text, in which arguments may have been written by mistake."""
-    program, blank, rest = command.partition(" ")
+    program, blank, rest = without_values(command).partition(" ")
     if "=" in program or "://" in program:  # a variable before it, or a URL in its place
         return arguments_without_secrets([command])[0]
     return program + blank + arguments_without_secrets([rest])[0]
@@ -206,19 +260,23 @@ def arguments_without_secrets(arguments: Sequence[str]) -> list[str]:
     """Return the arguments of a command; one may be a command line of its own, as that of a shell is."""
     shown: list[str] = []
     is_next_secret = False
-    for argument in arguments:
+    before = ""
+    for given in arguments:
+        argument = _WHOLE.sub(rf"\1\2{HIDDEN}", _WITH_BLANKS.sub(HIDDEN, without_values(given)))
         words: list[str] = []
-        for word in argument.split(" "):
-            visible, is_next_secret = _without_secret(word, is_next_secret=is_next_secret)
+        # An option's value is one argument, whatever is in it.
+        for word in [argument] if is_next_secret else argument.split(" "):
+            visible, is_next_secret = _without_secret(word, before, is_next_secret=is_next_secret)
+            before = word
             if visible != HIDDEN or words[-1:] != [HIDDEN]:
                 words.append(visible)
         shown.append(" ".join(words))
         # What follows a header field is another argument, what follows an option is its value.
-        is_next_secret = is_next_secret and argument.startswith("-") and " " not in argument
+        is_next_secret = is_next_secret and argument.startswith(("-", "/")) and " " not in argument
     return shown
 
 
-def _without_secret(word: str, *, is_next_secret: bool) -> tuple[str, bool]:
+def _without_secret(word: str, before: str, *, is_next_secret: bool) -> tuple[str, bool]:
     """Return what is shown of a word, and whether the next one is a secret."""
     bare = word.strip("'\"")
     name, equals, _ = word.partition("=")
@@ -228,15 +286,19 @@ def _without_secret(word: str, *, is_next_secret: bool) -> tuple[str, bool]:
     if "://" in word:
         start = word.index("://")
         start = max(word.rfind(each, 0, start) for each in "='\"") + 1
-        return word[:start] + shown_url(word[start:]), False
+        return word[:start] + _RANDOM.sub(HIDDEN, shown_url(word[start:])), False
     if _LOOKS_SECRET.search(word):
         return HIDDEN, False
-    if equals and SECRET_WORD.search(name):
+    if colon and rest and before in _USERS:
+        return f"{field}:{HIDDEN}", False
+    if equals and (SECRET_WORD.search(name) or name in _OPTIONS or (colon and name in _USERS)):
         return f"{name}={HIDDEN}", bare.partition("=")[2].lower() in _CREDENTIALS_FOLLOW
     if colon and SECRET_WORD.search(field):
-        return f"{field}: {HIDDEN}" if rest else word, not rest or rest.lower() in _CREDENTIALS_FOLLOW
-    is_option = bare.startswith("-") and not equals and SECRET_WORD.search(bare) is not None
-    return word, is_option or bare.lower() in _CREDENTIALS_FOLLOW
+        follows = not rest or re.split(r"\W", rest.lower())[-1] in _CREDENTIALS_FOLLOW
+        return f"{field}: {HIDDEN}" if rest else word, follows
+    is_option = not equals and re.match(r"-|/[\w-]+$", bare) is not None
+    is_secret = SECRET_WORD.search(bare) is not None or bare in _OPTIONS
+    return word, (is_option and is_secret) or bare.lower() in _CREDENTIALS_FOLLOW
 
 
 # Why there is no connection

@@ -8,7 +8,9 @@ from __future__ import annotations
 from trio_mcp._cli import _benching, _main, _parser
 from trio_mcp._cli._arguments import read_arguments as read_arguments
 from trio_mcp._cli._configured import without_secrets as without_secrets
+from trio_mcp._cli._conversation import _connected as _connected
 from trio_mcp._cli._conversation import _converse as _converse
+from trio_mcp._cli._conversation import _Interruption as _Interruption
 from trio_mcp._cli._hosts import HOSTS as HOSTS
 from trio_mcp._cli._layout import cells as cells
 from trio_mcp._cli._layout import columns as columns

@@ -373,7 +373,7 @@ async def test_what_is_no_number_in_json_is_not_sent_by_a_server(
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_what_is_no_number_in_json_in_an_answer(revision: str) -> None:
-    """An answer to a question is written as text, as any; in the modern era it is part of a request, and refused."""
+    """A question is not answered by what cannot be sent: the call ends here, or the server's handler has an error."""
     server: Server[None] = Server("asking")
 
     @server.tool
@@ -391,7 +391,7 @@ async def test_what_is_no_number_in_json_in_an_answer(revision: str) -> None:
             with saying("inputResponses.1._meta.x: nan"):
                 await client.call_tool("ask")
         else:
-            assert "meta={'x': 'NaN'}" in (await client.call_tool("ask")).text
+            assert (await client.call_tool("ask")).is_error
 
 
 def test_what_is_no_number_in_json_is_not_registered() -> None:

@@ -172,7 +172,7 @@ class OAuth(KnownClient):
         Spec: RFC 7009.
         """
         target = parse_target(url)
-        server = ProtectedServer(target.shown, target, HttpSettings())
+        server = ProtectedServer(target.without_query, target, HttpSettings())
         async with open_fetcher(server, self.insecure_hosts, self._named) as fetcher:
             flow = TokenFlow(self, server, fetcher)
             async with self.store.exclusive(flow.token_key):

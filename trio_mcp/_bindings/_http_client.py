@@ -71,7 +71,7 @@ class StreamableHttpChannel(Channel):
         names: Mapping[str, str] = NAME_SOURCES,
     ) -> None:
         target = parameters.target
-        self._description = f"the server at {target.address}{target.path.partition('?')[0]}"
+        self._description = f"the server at {target.shown}"
         self._parameters = parameters
         self._limits = limits
         self._inbox = HttpInbox(self._description, limits)
@@ -485,7 +485,7 @@ async def open_streamable_http(
         if parameters.auth is not None:
             target = parameters.target
             given = None if is_network else transport
-            server = ProtectedServer(target.shown, target, parameters.http, given, reached)
+            server = ProtectedServer(target.without_query, target, parameters.http, given, reached)
             auth = await stack.enter_async_context(parameters.auth.open(server))
             transport = AuthorizedTransport(transport, auth, target.address)
         nursery = await stack.enter_async_context(open_hidden_nursery())

@@ -55,7 +55,7 @@ from .._http._messages import HttpRequest, HttpResponse, HttpTransport
 from .._http._target import HttpSettings, HttpTarget, parse_target
 from .._limits import Limits, check_kind, valid_count, valid_kind, valid_positive, valid_seconds
 from .._logs import Log
-from .._printable import excerpt, secrets_in, shown_url, without_secrets
+from .._printable import excerpt, secrets_in, shown_name, shown_url, without_secrets
 from .._trio import LightParkingLot
 
 _log: Final = Log("trio_mcp.http")
@@ -109,7 +109,7 @@ def _encode(headers: object) -> tuple[HeaderField, ...]:
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"headers must map strings to strings, and {name!r} does not")
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not the name of a header")
+            raise ValueError(f"{shown_name(name)!r} is not the name of a header")
         if name.lower() in _OURS or name.lower().startswith(_OUR_PREFIXES):
             raise ValueError(f"the header {name} is set by the library; leave it out")
         if not _VALUE.fullmatch(value):
@@ -613,6 +613,7 @@ async def error_of(response: HttpResponse) -> RequestError:
         sent.target.shown,
         fields=sent.headers,
         has_auth=sent.has_auth,
+        hidden=sent.target.secrets,
     )
 
 
@@ -716,9 +717,8 @@ class RemoteEndpoint:
                     f"{self._description} answered a request with HTTP status {response.status} and no message"
                 )
             if body[:1] not in _JSON_BEGINS and body.lstrip()[:1] not in _JSON_BEGINS:
-                begin = without_secrets(
-                    body[:ERROR_BYTES].decode("utf-8", "replace"), secrets_in(self.inbox.sent)
-                )
+                secrets = (*secrets_in(self.inbox.sent), *self.target.secrets)
+                begin = without_secrets(body[:ERROR_BYTES].decode("utf-8", "replace"), secrets)
                 raise RemoteProtocolError(
                     f"{self._description} answered with {type_sent(response.headers)} instead of a message: "
                     f"{excerpt(begin.encode())}; {ELSEWHERE}"

@@ -542,6 +542,6 @@ def _named_target(data: bytes, base: HttpTarget) -> HttpTarget:
         raise RemoteProtocolError(f"the server names an endpoint that is not a URL: {error}") from error
     if target.address != base.address:
         raise RemoteProtocolError(
-            f"the server at {base.address} names an endpoint on another server: {target.address}"
+            f"the server at {base.named} names an endpoint on another server: {target.named}"
         )
     return target

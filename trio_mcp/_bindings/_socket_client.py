@@ -25,7 +25,7 @@ from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
 from .._http._target import bracketed, check_host_length, parse_target
 from .._limits import Limits, check_kind, check_port
-from .._printable import reason_of, shown, shown_url, without_tls
+from .._printable import Expanded, reason_of, shown, shown_url, values_in, without_tls, without_values
 from ._stream import StreamChannel
 
 SCHEMES: Final = frozenset({"tcp", "tls", "unix"})
@@ -67,7 +67,7 @@ def _check_path(_instance: object, _attribute: attrs.Attribute[Any], value: str)
 
 def _path(path: str | os.PathLike[str]) -> str:
     check_kind("path", path, str | os.PathLike)
-    return str(Path(path))  # refuses what is no path of text
+    return Expanded.of(str(Path(path)), values_in(path))  # `Path` refuses what is no path of text
 
 
 @final
@@ -96,7 +96,8 @@ class TcpServerParameters:
     @property
     def url(self) -> str:
         """Its URL."""
-        return f"{'tls' if self.tls else 'tcp'}://{bracketed(self.host)}:{self.port}"
+        url = f"{'tls' if self.tls else 'tcp'}://{bracketed(self.host)}:{self.port}"
+        return Expanded.of(url, values_in(self.host))
 
 
 @final
@@ -119,7 +120,7 @@ class UnixServerParameters:
     @property
     def url(self) -> str:
         """Its URL."""
-        return f"unix://{quote(os.fsencode(Path(self.path).absolute()))}"
+        return Expanded.of(f"unix://{quote(os.fsencode(Path(self.path).absolute()))}", values_in(self.path))
 
 
 SocketServerParameters: TypeAlias = TcpServerParameters | UnixServerParameters
@@ -138,11 +139,12 @@ def parse_socket_url(url: str) -> SocketServerParameters:
         path = unquote(parts.path)
         if parts.netloc or parts.query or parts.fragment or not path.startswith("/") or "\0" in path:
             raise ValueError(f"the URL of a Unix socket is like unix:///run/mcp.sock, not {shown_url(url)!r}")
-        return UnixServerParameters(path)
+        return UnixServerParameters(Expanded.of(path, values_in(url)))
     target = parse_target(f"http://{rest}", given=url)
     if urlsplit(f"http://{rest}").port is None or target.path != "/" or "?" in rest or "#" in rest:
         raise ValueError(f"the URL of a socket is like {scheme}://example.com:8000, not {shown_url(url)!r}")
-    return TcpServerParameters(target.host, target.port, tls=scheme == "tls")
+    host = Expanded.of(target.host, target.secrets)
+    return TcpServerParameters(host, target.port, tls=scheme == "tls")
 
 
 @final
@@ -183,7 +185,7 @@ async def open_socket(parameters: SocketServerParameters, limits: Limits) -> Asy
     Raises:
         ConnectionLost: It cannot be connected to.
     """
-    url = parameters.url
+    url = without_values(parameters.url)
     try:
         stream = await _connect(parameters)
     except (OSError, RuntimeError, UnicodeError) as error:  # Trio: `RuntimeError` where there are no Unix sockets

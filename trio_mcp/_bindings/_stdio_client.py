@@ -32,7 +32,7 @@ from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
 from .._limits import Limits, check_kind, valid_kind
 from .._logs import Log
-from .._printable import excerpt, printable, shown_command
+from .._printable import excerpt, printable, shown, shown_command, shown_name
 from .._trio import open_hidden_nursery, unread_bytes
 from ._stream import StreamChannel
 
@@ -195,7 +195,7 @@ class StdioServerParameters:
         for name, text in self.env.items():
             _check_text("a name in env", name)
             if not name or "=" in name:
-                raise ValueError(f"a name in env must not be empty or contain '=', as {name!r} does")
+                raise ValueError(f"a name in env must not be empty or contain '=', as {shown_name(name)!r} does")
             _check_text(f"env[{name!r}]", text)
         if self.cwd is not None:
             _check_text("cwd", os.fspath(self.cwd) if isinstance(self.cwd, os.PathLike) else self.cwd)
@@ -628,7 +628,7 @@ async def _start(parameters: StdioServerParameters) -> ProcessTree:
     except OSError as error:
         command, cause = shown_command(parameters.command), error.strerror or str(error)
         if parameters.cwd is not None and error.filename == parameters.cwd:
-            cause = f"its directory {str(parameters.cwd)!r} cannot be used: {cause}"
+            cause = f"its directory {shown(os.fspath(parameters.cwd))} cannot be used: {cause}"
         elif isinstance(error, FileNotFoundError):
             interpreter = _interpreter_of(parameters)
             cause = "command not found" if interpreter is None else f"its interpreter {interpreter} is not there"

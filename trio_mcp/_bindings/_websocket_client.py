@@ -103,7 +103,7 @@ class WebSocketServerParameters:
     @property
     def description(self) -> str:
         """The server, without the query of its URL."""
-        return f"the server at {self.target.named}{self.target.path.partition('?')[0]}"
+        return f"the server at {self.target.shown}"
 
 
 @final
@@ -154,6 +154,7 @@ class HandshakeAnswer:
 
     Attributes:
         sent: The header fields of the handshake, which no error repeats.
+        hidden: What else was sent in secret.
         accepted: The header fields of the answer, if it was accepted.
         refused: The head of the refusal, if it was refused.
     """
@@ -163,6 +164,7 @@ class HandshakeAnswer:
         self._max_head_bytes = max_head_bytes
         self._has_auth = has_auth
         self.sent: Sequence[HeaderField] = ()
+        self.hidden: Sequence[str] = ()
         self.accepted: Headers | None = None
         self.refused: ResponseHead | None = None
         self._key: str | None = None
@@ -237,6 +239,7 @@ class HandshakeAnswer:
             fields=self.sent,
             has_auth=self._has_auth,
             what=what,
+            hidden=self.hidden,
         )
         if isinstance(error, HttpStatusError) or error.message.startswith(self._description):
             return error
@@ -275,7 +278,7 @@ async def open_websocket(
         auth: Auth | None = None
         reached = Reached(cookies=cookies or CookieJar())
         if parameters.auth is not None:
-            server = ProtectedServer(target.shown, target, parameters.http, None, reached)
+            server = ProtectedServer(target.without_query, target, parameters.http, None, reached)
             auth = await stack.enter_async_context(parameters.auth.open(server))
         asked = AuthRequest("GET", target.documented_url, b"", clocks=clocks)
         channel: Channel | None = None
@@ -320,7 +323,7 @@ async def _open_once(
     names = {name.lower().encode() for name in more}
     headers = [field for field in await headers_from(parameters.headers) if field[0].lower() not in names]
     headers = list(reached.cookies.add_to(target, (*headers, *fields_of(more))))
-    answer.sent = headers
+    answer.sent, answer.hidden = headers, target.secrets
     dialer = Dialer(parameters.http, fastest_fields(), on_connected=reached.note)
     stream = await dialer.open_stream(target, tunnels=True)
     wire = StreamWire(stream)

@@ -7,10 +7,11 @@ valid the server says.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, NoReturn, final
 
-from .._codec._json import is_array, is_object
+from .._codec._json import encode, is_array, is_object
 from ._layout import DEEPEST, parameters_of, resolved, shown_line, type_name
 from ._parser import Exit, Failure
 
@@ -65,7 +66,7 @@ def read_arguments(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str,
         schema: The tool's input schema.
 
     Raises:
-        Failure: A value is not of the type that the schema says, or the tool has no such parameter.
+        Failure: A value is not of the type that the schema says, or no text, or the tool has no such parameter.
     """
     arguments: dict[str, Any] = {}
     for key, texts in split_pairs(pairs).items():
@@ -79,6 +80,7 @@ def read_arguments(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str,
         if path[-1] in place:
             raise Failure(Exit.USAGE, f"{key} is given as a whole and in parts")
         place[path[-1]] = _read(key, texts, of_value, schema)
+    check_sendable(arguments)
     return arguments
 
 
@@ -143,13 +145,33 @@ def _read(key: str, texts: Sequence[str], schema: object, root: Mapping[str, Any
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
         return _NOTHING
 
 
-def _refuse(name: str) -> object:
+def _refuse(name: str) -> NoReturn:
     raise ValueError(f"JSON has no {name}")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _refuse(digits)
+
+
+def check_sendable(parts: Mapping[str, Any]) -> None:
+    """Check that what was typed can be sent as JSON. Bytes that are not UTF-8 are half surrogate pairs in Python.
+
+    Args:
+        parts: What is sent, by where it was typed.
+
+    Raises:
+        Failure: A text in it is none, or a number is not finite.
+    """
+    try:
+        encode(parts)
+    except (ValueError, RecursionError) as error:
+        raise Failure(Exit.USAGE, str(error)) from None
 
 
 def _is_one_of(value: object, types: frozenset[str]) -> bool:
@@ -206,7 +228,7 @@ def read_object(text: str, source: str) -> dict[str, Any]:
         source: Where it comes from, for errors.
 
     Raises:
-        Failure: It is not an object.
+        Failure: It is not an object, or cannot be sent.
     """
     try:
         value: object = json.loads(text, parse_constant=_refuse)
@@ -214,4 +236,5 @@ def read_object(text: str, source: str) -> dict[str, Any]:
         raise Failure(Exit.USAGE, f"{source} must be a JSON object: {error}") from None
     if not is_object(value):
         raise Failure(Exit.USAGE, f"{source} must be a JSON object")
+    check_sendable({source: value})
     return value

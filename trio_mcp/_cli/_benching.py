@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -20,8 +19,8 @@ from .._bindings._http_messages import HttpServerParameters
 from .._bindings._socket_client import TcpServerParameters, UnixServerParameters
 from .._bindings._stdio_client import StdioServerParameters
 from .._bindings._websocket_client import WebSocketServerParameters
-from .._codec._json import is_object
 from .._printable import shown_url
+from ._arguments import read_object
 from ._configured import configured
 from ._parser import Exit, Failure, Options, pairs_of
 from ._targets import FILE
@@ -137,15 +136,7 @@ def _plan_of(options: Options) -> Plan:
 
 
 def _object_of(option: str, text: str | None) -> Mapping[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        value: object = json.loads(text)
-    except ValueError as error:
-        raise Failure(Exit.USAGE, f"{option} must be a JSON object: {error}") from None
-    if not is_object(value):
-        raise Failure(Exit.USAGE, f"{option} must be a JSON object")
-    return value
+    return None if text is None else read_object(text, option)
 
 
 async def _targets_of(options: Options) -> list[Target]:

@@ -79,6 +79,7 @@ def _listener(options: Options) -> Serve:
         return serve_stdio
     try:
         parts = urlsplit(name)
+        (parts.hostname or "").encode("idna")  # as the resolver of names does
     except ValueError:
         raise _no_listener(name) from None
     try:
@@ -145,6 +146,6 @@ def _on_http(parts: SplitResult, host: str, port: int, allowed: Sequence[str]) -
 def _no_listener(name: str) -> Failure:
     return Failure(
         Exit.USAGE,
-        f"clients cannot come in at {name}: FROM is stdio, http://HOST:PORT/PATH, sse://HOST:PORT, "
+        f"clients cannot come in at {shown_url(name)}: FROM is stdio, http://HOST:PORT/PATH, sse://HOST:PORT, "
         "ws://HOST:PORT/PATH, tcp://HOST:PORT or unix:///PATH",
     )

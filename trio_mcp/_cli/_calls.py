@@ -27,7 +27,7 @@ from .._core._changes import (
 )
 from .._core._output_schemas import RESULT_MEMBER
 from .._revisions import Revision
-from ._arguments import read_arguments, read_object, split_pairs
+from ._arguments import check_sendable, read_arguments, read_object, split_pairs
 from ._console import Console
 from ._layout import shown_line
 from ._offers import find_tool
@@ -39,6 +39,7 @@ async def call(client: Client, options: Options, console: Console) -> int:
 
     The tool is listed first, for its schema says how the arguments are read; not if they are given as JSON.
     """
+    check_sendable({"TOOL": options.name})
     if options.arguments_json is not None:
         if options.words:
             raise Failure(Exit.USAGE, "the arguments are given by --json or as key=value, not both")
@@ -116,6 +117,7 @@ def _size(data: str) -> str:
 
 async def read(client: Client, options: Options, console: Console) -> int:
     """Read a resource, and print its text or write its bytes to a file."""
+    check_sendable({"URI": options.name})
     result = await client.read_resource(options.name, on_progress=console.progress)
     console.end_progress()
     if options.output is not None:
@@ -158,6 +160,8 @@ async def prompt(client: Client, options: Options, console: Console) -> int:
         if len(texts) > 1:
             raise Failure(Exit.USAGE, f"{key} is given {len(texts)} times")
         arguments[key] = texts[0]
+    check_sendable(arguments)
+    check_sendable({"NAME": options.name})
     result = await client.get_prompt(options.name, arguments, on_progress=console.progress)
     console.end_progress()
     if options.json or options.raw:
@@ -185,6 +189,7 @@ async def listen(client: Client, options: Options, console: Console) -> int:
     kinds = {word for word in options.words if word in {"tools", "prompts", "resources"}}
     uris = [word for word in options.words if word not in kinds]
     for word in uris:
+        check_sendable({"URI": word})
         if ":" not in word:
             raise Failure(Exit.USAGE, f"{word!r} is neither tools, prompts, resources nor the URI of a resource")
     if not options.words:

@@ -132,8 +132,9 @@ async def _connected(
     """
     status: int | None = None
     is_connected = False
-    if timeout < math.inf:  # it alone limits connecting
-        client_options = {**client_options, "limits": Limits(connect_timeout=math.inf)}
+    if timeout < math.inf:  # it alone limits connecting, and what is asked
+        limits = Limits(connect_timeout=math.inf)
+        client_options = {**client_options, "limits": limits, "request_timeout": math.inf}
     with trio.CancelScope(deadline=trio.current_time() + timeout) as whole:
         interruption.scopes.append(whole)
         try:
@@ -147,6 +148,9 @@ async def _connected(
                     interruption.scopes.remove(working)
         except (AuthorizationFailed, ConnectionLost, ProtocolError, RequestError) as error:
             raise _failure(error, label, is_connected=is_connected) from error
+        except trio.TooSlowError as error:  # without --timeout a silence is not waited for for ever, either
+            why = str(error).replace("request_timeout; math.inf waits for ever", "--timeout SECONDS waits longer")
+            raise Failure(Exit.LATE, f"{label}: {why}") from error
         except ValueError as error:
             if is_connected:
                 raise

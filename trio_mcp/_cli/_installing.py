@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .._codec._json import is_array, is_object
+from ._arguments import check_sendable
 from ._configured import places, read_json, servers_in, without_secrets
 from ._console import Console, is_terminal
 from ._hosts import HOSTS, Host, entry_for, user_file
@@ -43,6 +44,7 @@ def install(options: Options) -> int:
     file, name = split_file(options.file)
     spec = f"{file.resolve()}:{name}" if name is not None else str(file.resolve())
     entry = entry_for(host, spec, options.file_arguments, env)
+    check_sendable(entry)
     name = options.name or file.stem
     before = _read(path)
     try:

@@ -35,6 +35,7 @@ from .._oauth._code import DeviceCode
 from .._oauth._metadata import is_loopback
 from .._oauth._protected_resource import check_url
 from .._printable import shown_url
+from ._arguments import check_sendable
 from ._console import Console
 from ._parser import Exit, Failure, Options
 from ._questions import read_line
@@ -64,6 +65,7 @@ def with_login(
     if any(line.partition(":")[0].strip().lower() == "authorization" for line in options.header or ()):
         raise Failure(Exit.USAGE, "--header Authorization is for a token that you have, and not for a login")
     try:
+        check_sendable({"--client-id": options.client_id, "--scope": options.scope})
         if options.issuer is not None:
             check_url("--issuer", options.issuer)
         return attrs.evolve(target, auth=_oauth(options, console or Console()))
@@ -152,7 +154,7 @@ async def _log_out(options: Options) -> int:
     target = with_login(target, label, options)
     assert isinstance(target, (HttpServerParameters, WebSocketServerParameters))
     try:
-        was_logged_in = await _oauth(options, console).log_out(parse_target(target.target.url).shown)
+        was_logged_in = await _oauth(options, console).log_out(target.target.without_query)
     except AuthorizationFailed as error:
         raise Failure(Exit.FAILED, str(error)) from error
     if not was_logged_in:
@@ -192,6 +194,7 @@ def write_document(options: Options) -> int:
         raise Failure(Exit.USAGE, f"the key in {options.key} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise Failure(Exit.USAGE, str(error).replace("client_metadata_url", "URL")) from None
+    check_sendable(document)
     if options.device:
         document["grant_types"].append(DEVICE_CODE)
     console.say_json_sync(document)

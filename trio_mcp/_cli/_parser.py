@@ -34,7 +34,7 @@ class Exit(enum.IntEnum):
     UNREACHABLE = 4
     """The server cannot be reached or started, or the connection was lost."""
     LATE = 5
-    """The seconds of ``--timeout`` have passed."""
+    """The seconds of ``--timeout`` have passed; without it, those in which a server may be silent."""
     BUG = 70
     """An error of this program."""
     OUTPUT = 74
@@ -206,7 +206,7 @@ exit status
   2  the command line, or a file that it names, is not as it must be
   3  the server has answered with an error, or has broken the protocol
   4  the server cannot be reached, or the connection was lost; or it wants a login, or refuses a token
-  5  the seconds of --timeout have passed
+  5  the seconds of --timeout have passed; without it, five minutes of silence
   70  an error of this program, or of the server that it runs; there is a traceback
   74  standard output is missing, or full; or a server over stdio has no standard input
   130, 143  Ctrl+C, SIGTERM; the call was cancelled at the server as well

@@ -27,7 +27,7 @@ from .._http._auth import Auth
 from .._limits import MIB, Limits
 from .._logs import Log
 from .._peer._middleware import Middleware
-from .._printable import printable
+from .._printable import Expanded, printable, shown_name
 from .._revisions import Revision
 from ..types import (
     ClientCapabilities,
@@ -204,6 +204,9 @@ class _Written(float):
 class _Twice:
     """The value of a name that is there twice: one of the two would be lost silently."""
 
+
+_NO_SECRETS: Final = frozenset({"workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"})
+"""What files refer to that is no variable of the environment."""
 
 _KINDS: Final[Mapping[type, str]] = {
     type(None): "null",
@@ -390,7 +393,7 @@ class _Reader:
         target: Target | None = None
         if self._wrongs == before and kind is not None:
             target = self._stdio(place, entry) if kind == "stdio" else self._at_url(place, entry, kind)
-        ignored = [key for key in entry if key not in HONOURED]
+        ignored = [shown_name(key) for key in entry if key not in HONOURED]
         if ignored:
             _log.info("%s: %s: ignored what other hosts use: %s", self._source, place, ", ".join(ignored))
         return ServerEntry(target)
@@ -493,10 +496,11 @@ class _Reader:
         if not place.endswith(".env"):
             texts.clear()  # only variables are text whatever was meant
         given = {**members, **texts}
-        return {name: self._text(f"{place}.{name}", value) for name, value in given.items()}
+        return {name: self._text(f"{place}.{shown_name(name)}", value) for name, value in given.items()}
 
     def _text(self, place: str, given: object) -> str:
-        """Return a string with its references replaced by what they refer to."""
+        """Return a string with its references replaced by what they refer to, which nothing shows."""
+        values: list[str] = []
         if not isinstance(given, str):
             self._wrong(f"{place}: expected a string, not {_kind(given)}")
             return ""
@@ -517,6 +521,8 @@ class _Reader:
                 )
                 return ""
             value, default = self._environment.get(named[1]), named[2]
+            if value and named[1] not in _NO_SECRETS:
+                values.append(value)
             if default is not None:
                 return value or default
             if value is None:
@@ -527,7 +533,8 @@ class _Reader:
                 return ""
             return value
 
-        return _REFERENCE.sub(value_of, given)
+        text = _REFERENCE.sub(value_of, given)
+        return Expanded.of(text, values)
 
 
 def _kind(value: object) -> str:

@@ -441,6 +441,7 @@ def error_for(
     fields: Sequence[HeaderField],
     has_auth: bool,
     what: str = "answered",
+    hidden: Sequence[str] = (),
 ) -> RequestError:
     """Return the error for an HTTP error: that of the protocol in its body, else one made of status and body.
 
@@ -455,14 +456,15 @@ def error_for(
         fields: The fields of the request.
         has_auth: Whether an `Auth` was to authorize it.
         what: What the server did, for the message.
+        hidden: What else was sent in secret.
     """
     sent = error_in(body)
-    secrets = secrets_in(fields)
+    secrets = (*secrets_in(fields), *hidden)
     retry_after = parse_retry_after(headers.get("retry-after"), time.time())
     text = without_secrets(body.decode("utf-8", "replace").strip(), secrets)[:EXCERPT]
     challenges = _challenges(headers.get_all, fields) if status in REFUSALS else ()
     if sent is not None and secrets:
-        shown = error_without_secrets({"message": sent.message, "data": sent.data}, fields)
+        shown = error_without_secrets({"message": sent.message, "data": sent.data}, fields, hidden)
         sent = RequestError(sent.code, shown["message"], shown["data"])
     if status == 401 or challenges:
         given = [value for name, value in fields if name.lower() == b"authorization"]
@@ -488,14 +490,17 @@ def error_for(
     return HttpStatusError(status, without_secrets(message, secrets), body=text, retry_after=retry_after)
 
 
-def error_without_secrets(error: Mapping[str, Any], sent: Sequence[HeaderField]) -> dict[str, Any]:
+def error_without_secrets(
+    error: Mapping[str, Any], sent: Sequence[HeaderField], hidden: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return an error of the protocol that does not repeat what was sent in secret.
 
     Args:
         error: Its members.
         sent: The fields of the request, or of the handshake.
+        hidden: What else was sent in secret.
     """
-    secrets = secrets_in(sent)
+    secrets = (*secrets_in(sent), *hidden)
     return {name: without_secrets(each, secrets, only_whole=name != "message") for name, each in error.items()}
 
 

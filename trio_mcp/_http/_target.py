@@ -15,7 +15,7 @@ import idna
 
 from .._core._http1 import HeaderField
 from .._limits import KIB, _positive, _seconds, _size, check_kind, check_whole, valid_count, valid_kind
-from .._printable import shown_url, without_query
+from .._printable import Expanded, shown_url, values_in, without_query, without_values
 
 UNIX_SCHEME: Final = "http+unix"
 """``http+unix://%2Frun%2Fmcp.sock/mcp``: the socket's path, percent-encoded, where a host would be."""
@@ -50,6 +50,7 @@ class HttpTarget:
         path: Path and query, as in the request line.
         socket_path: The Unix socket to connect to instead of host and port.
         is_websocket: Whether it was given as the URL of a WebSocket, which errors then name.
+        secrets: What of it no message shows: values of variables.
     """
 
     scheme: Literal["http", "https"]
@@ -58,6 +59,7 @@ class HttpTarget:
     path: str = attrs.field(default="/", repr=lambda path: repr(without_query(path)))
     socket_path: str | None = None
     is_websocket: bool = attrs.field(default=False, eq=False)
+    secrets: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
 
     @property
     def is_secure(self) -> bool:
@@ -91,7 +93,11 @@ class HttpTarget:
     @property
     def named(self) -> str:
         """The address as errors name it: with the scheme that the user has written."""
-        return f"ws{self.address.removeprefix('http')}" if self.is_websocket else self.address
+        return self._shown("")
+
+    def _shown(self, path: str) -> str:
+        address = f"ws{self.address.removeprefix('http')}" if self.is_websocket else self.address
+        return without_values(Expanded.of(address + path, self.secrets))
 
     @property
     def url(self) -> str:
@@ -100,8 +106,13 @@ class HttpTarget:
 
     @property
     def shown(self) -> str:
-        """The URL without its query, which may be a secret."""
-        return self.address + self.path.partition("?")[0]
+        """The URL for messages: without its query, which may be a secret, as may be values of variables."""
+        return self._shown(self.path.partition("?")[0])
+
+    @property
+    def without_query(self) -> str:
+        """The URL without its query, for `shown_url`; equal ones are of one server."""
+        return Expanded.of(self.address + self.path.partition("?")[0], self.secrets)
 
     def join(self, reference: str) -> HttpTarget:
         """Resolve a reference in a response from here (RFC 3986, section 5).
@@ -110,10 +121,10 @@ class HttpTarget:
             ValueError: It is not a URL that this client can use.
         """
         if self.socket_path is None:
-            return parse_target(urljoin(self.url, reference))
+            return parse_target(Expanded.of(urljoin(self.url, reference), self.secrets))
         # The generic rules do not know the scheme; with `http` they do the same.
         joined = urljoin(f"http://{self.authority}{self.path}", reference)
-        other = parse_target(joined)
+        other = parse_target(Expanded.of(joined, self.secrets))
         if (other.scheme, other.host, other.port) != (self.scheme, self.host, self.port):
             return other
         return attrs.evolve(self, path=other.path)
@@ -144,7 +155,11 @@ def parse_target(url: str, *, given: str | None = None) -> HttpTarget:
         ValueError: It cannot be used: another scheme, no host, a user name or a password (which would end up in
             logs; send them in a header), or characters that no URL may have.
     """
-    shown = shown_url(url if given is None else given)
+    given = url if given is None else given
+    shown = shown_url(given)
+    values = values_in(given)
+    forms = (*values, *(quote(each, safe=_PATH_SAFE) for each in values), *map(str.lower, values))
+    secrets = tuple(dict.fromkeys(forms))
     if _FORBIDDEN.search(url):
         raise ValueError(f"a URL must not have blanks, backslashes, control characters or surrogates: {shown!r}")
     try:
@@ -164,7 +179,8 @@ def parse_target(url: str, *, given: str | None = None) -> HttpTarget:
             raise ValueError(
                 f"the URL has no path of a socket, such as {UNIX_SCHEME}://%2Frun%2Fmcp.sock/: {shown!r}"
             )
-        return HttpTarget(scheme="http", host="localhost", port=80, path=path, socket_path=socket_path)
+        here = HttpTarget(scheme="http", host="localhost", port=80, path=path)
+        return attrs.evolve(here, socket_path=socket_path, secrets=secrets)
     try:
         port = parts.port
     except ValueError:
@@ -176,6 +192,7 @@ def parse_target(url: str, *, given: str | None = None) -> HttpTarget:
         host=_read_host(parts.netloc, parts.hostname or "", shown),
         port=port or _SCHEMES[parts.scheme],
         path=path,
+        secrets=secrets,
     )
 
 

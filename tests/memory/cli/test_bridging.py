@@ -14,6 +14,7 @@ def test_what_cannot_be_bridged_is_said(subtests: pytest.Subtests, run: Run) -> 
         ["https://127.0.0.1:0/mcp", "https://example.com/mcp"],
         ["tcp://127.0.0.1:1/path", "https://example.com/mcp"],
         ["tcp://127.0.0.1:x", "https://example.com/mcp"],
+        ["tcp://\udcff:0", "https://example.com/mcp"],
         ["stdio", "nothing.py"],
         ["stdio", "ftp://example.com"],
         ["stdio"],

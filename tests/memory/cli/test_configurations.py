@@ -106,6 +106,15 @@ def test_a_file_that_is_not_understood_is_left_alone(run: Run, text: str, messag
     assert path.read_text() == text
 
 
+@pytest.mark.parametrize(("words", "place"), [(("--env", "A=\udcff"), "env.A"), (("--", "b\udcff"), "args[6]")])
+def test_what_is_no_text_is_not_written(run: Run, words: tuple[str, ...], place: str) -> None:
+    """Python keeps a byte of a command line that is not UTF-8 as half a surrogate pair."""
+    done = run("install", SHOP, "--to", "mcp-json", "--yes", *words)
+    assert done.status == 2
+    assert done.err == f"trio-mcp: {place}: has half a surrogate pair, which is no text in UTF-8\n"
+    assert not (home() / ".config").exists()
+
+
 def test_a_file_without_a_server_is_not_installed(run: Run) -> None:
     """A host would only say that it does not start."""
     Path("none.py").write_text("a = 1")
@@ -144,6 +153,29 @@ def test_secrets_are_not_shown(subtests: pytest.Subtests) -> None:
         ({"headers": ["X-Api-Key: hush"]}, {"headers": ["X-Api-Key: …"]}),
         ({"args": ["/opt/desktop_assistant_server"]}, {"args": ["/opt/desktop_assistant_server"]}),
         ({"apiKey": "hush", "disabled": True}, {"apiKey": "…", "disabled": True}),
+        ({"args": ["--pw", "hush", "-p", "hush", "-k", "hush"]}, {"args": ["--pw", "…", "-p", "…", "-k", "…"]}),
+        ({"args": ["--pass=hush", "-p=hush", "--pw=hush"]}, {"args": ["--pass=…", "-p=…", "--pw=…"]}),
+        ({"args": ["--passphrase", "hush hush", "--otp", "hush"]}, {"args": ["--passphrase", "…", "--otp", "…"]}),
+        ({"args": ["--pat", "hush", "GH_PAT=hush"]}, {"args": ["--pat", "…", "GH_PAT=…"]}),
+        ({"args": ["/password", "hush", "/token:hush"]}, {"args": ["/password", "…", "/token: …"]}),
+        ({"args": ["-u", "me:hush", "--user=me:hush", "-v"]}, {"args": ["-u", "me:…", "--user=…", "-v"]}),
+        ({"args": ["-c", "curl --user me:hush -v"]}, {"args": ["-c", "curl --user me:… -v"]}),
+        ({"args": ['{"headers": {"Authorization": "Basic hush"}}', "-v"]}, {"args": ["…", "-v"]}),
+        ({"args": ['--config={"a": "hush hush"}']}, {"args": ["--config=…"]}),
+        ({"args": ["Server=h;User Id=sa;Password=hush;"]}, {"args": ["Server=h;User Id=sa;Password=…"]}),
+        ({"args": ["Password=hush hush;Server=h"]}, {"args": ["Password=…"]}),
+        (
+            {"args": ["--private-key", "-----BEGIN KEY-----\nhush\n-----END KEY-----", "-v"]},
+            {"args": ["--private-key", "…", "-v"]},
+        ),
+        ({"args": ["-----BEGIN KEY-----\nhush\n-----END KEY-----"]}, {"args": ["…"]}),
+        ({"args": ["Authorization:${H:-Bearer hush}"]}, {"args": ["Authorization: …"]}),
+        ({"args": ["X-Api-Key: ${H:-hush hush}"]}, {"args": ["X-Api-Key: …"]}),
+        ({"url": "https://h/s/hush0123456789abcdEF/mcp"}, {"url": "https://h/s/…/mcp"}),
+        ({"args": ["--url=https://h/hush-0123456789-abcdEF"]}, {"args": ["--url=https://h/…"]}),
+        ({"args": ["-y", "@scope/server", "/home/me/dir"]}, {"args": ["-y", "@scope/server", "/home/me/dir"]}),
+        ({"args": ["-u", "-P", "server.py", "-v"]}, {"args": ["-u", "-P", "server.py", "-v"]}),
+        ({"url": "https://h/v1/some-long-name-of-a-server"}, {"url": "https://h/v1/some-long-name-of-a-server"}),
     ]
     for entry, shown in rows:
         with subtests.test(entry=entry, shown=shown):

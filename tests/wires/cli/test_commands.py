@@ -99,6 +99,10 @@ def test_call_takes_arguments_as_json(
         (("add", "a=one"), "a: expected number, not 'one'"),
         (("add", "a"), "'a' must be key=value"),
         (("order", "titel=Dune"), "the tool has no parameter 'titel'; it has title, copies"),
+        (("add", "a=1e400"), "a: expected number, not '1e400'"),
+        (("add", "--json", '{"a": [1e999]}'), "--json.a[0]: inf is not a number in JSON"),
+        (("add", "--json", '{"a": "\\ud800"}'), "--json.a: has half a surrogate pair, which is no text in UTF-8"),
+        (("add\udcff", "a=1"), "TOOL: has half a surrogate pair, which is no text in UTF-8"),
     ],
 )
 def test_a_mistake_in_the_arguments_is_told(run: Run, shop: str, words: tuple[str, ...], message: str) -> None:
@@ -106,6 +110,22 @@ def test_a_mistake_in_the_arguments_is_told(run: Run, shop: str, words: tuple[st
     done = run("call", shop, *words)
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(f"trio-mcp: {message}")
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (("read", "file:///\udcff"), "URI"),
+        (("prompt", "p\udcff"), "NAME"),
+        (("prompt", "p", "a=\udcff"), "a"),
+        (("listen", "file:///\udcff"), "URI"),
+    ],
+)
+def test_what_is_no_text_is_a_mistake(run: Run, shop: str, words: tuple[str, ...], place: str) -> None:
+    """Python keeps a byte of a command line that is not UTF-8 as half a surrogate pair."""
+    done = run(words[0], shop, *words[1:])
+    assert (done.status, done.out) == (2, "")
+    assert done.err == f"trio-mcp: {place}: has half a surrogate pair, which is no text in UTF-8\n"
 
 
 def test_call_prints_text_that_is_harmless(run: Run, shop: str) -> None:
