@@ -207,7 +207,7 @@ def without_query(path: str) -> str:
 
 def shown_name(name: str) -> str:
     """Return what may be shown of a name: ``KEY=value`` may have been written in its place."""
-    begin = re.split("[:= ]", name, maxsplit=1)[0]
+    begin = re.split("[:=]", name, maxsplit=1)[0]
     return name if begin == name else f"{begin}{HIDDEN}"
 
 

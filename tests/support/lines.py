@@ -181,9 +181,10 @@ async def open_line(
     if mode == "sse":
         options["era"] = "sse"
     reach = _reach(line, server, binding, settings, options.get("limits", Limits()))
-    with _Patience(
-        has_sockets=(bool(host) and mode != "proxy") or mode in {"stdio", "tcp", "tls", "unix"}
-    ) as patience:
+    has_sockets = (bool(host) and mode != "proxy") or mode in {"stdio", "tcp", "tls", "unix"}
+    if has_sockets:
+        options.setdefault("request_timeout", math.inf)  # a clock that jumps would jump to the end of a silence
+    with _Patience(has_sockets=has_sockets) as patience:
         async with reach as target:
             line.another = lambda: open_client(target, **options)
             async with open_client(target, **options) as line.client:

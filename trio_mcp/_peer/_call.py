@@ -284,16 +284,16 @@ class SilenceWatch:
         """Let the time of all pending requests begin again, when this was called as often as `stop`."""
         self._stops -= 1
         if not self._stops:
-            self._begin_again()
+            self.begin_again()
 
     async def run(self) -> None:
         """Watch until no request is pending."""
         self.is_watching = True
         try:
             while (due := min((call.heard for call in self._calls.values()), default=math.inf)) < math.inf:
-                await _sleep_until(due + self.seconds)
+                await self._sleep_until(due + self.seconds)
                 if self._stops:
-                    self._begin_again()
+                    self.begin_again()
                 now = trio.current_time()
                 for call in [call for call in self._calls.values() if call.heard + self.seconds <= now]:
                     if call.is_pending and not call.is_behind:
@@ -303,42 +303,49 @@ class SilenceWatch:
         finally:
             self.is_watching = False
 
-    def _begin_again(self) -> None:
+    def begin_again(self) -> None:
+        """Let the time of all pending requests begin now."""
         now = trio.current_time()
         for call in self._calls.values():
             if call.heard < math.inf:
                 call.heard = now
 
+    async def _sleep_until(self, time: float) -> None:
+        if not is_clock_mocked():
+            await trio.sleep_until(time)
+            return
+        with trio.CancelScope(deadline=time) as scope:
+            threads_first = _ThreadsFirst(self, scope)
+            trio.lowlevel.add_instrument(threads_first)
+            try:
+                await trio.sleep_forever()
+            finally:
+                trio.lowlevel.remove_instrument(threads_first)
+
 
 @final
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class _ThreadsFirst(trio.abc.Instrument):
-    """Takes a deadline away while threads run.
+    """Lets a silence begin again when threads have ended.
 
     A mock clock jumps to the next deadline when all tasks wait, also when they wait for threads, which take none
     of its time: each plain handler would seem to be silent for as long as may be.
     """
 
+    _watch: SilenceWatch
     _scope: trio.CancelScope
-    _deadline: float
+    _is_busy: bool = False
 
     def before_io_wait(self, timeout: float) -> None:
         """Called before the clock can jump."""
         del timeout
-        self._scope.deadline = math.inf if sys.modules["trio.testing"].active_thread_count() else self._deadline
-
-
-async def _sleep_until(time: float) -> None:
-    if not is_clock_mocked():
-        await trio.sleep_until(time)
-        return
-    with trio.CancelScope(deadline=time) as scope:
-        threads_first = _ThreadsFirst(scope, time)
-        trio.lowlevel.add_instrument(threads_first)
-        try:
-            await trio.sleep_forever()
-        finally:
-            trio.lowlevel.remove_instrument(threads_first)
+        if sys.modules["trio.testing"].active_thread_count():
+            self._is_busy = True
+            self._scope.deadline = math.inf
+        elif self._is_busy:
+            self._is_busy = False
+            self._watch.begin_again()
+            self._scope.deadline = trio.current_time() + self._watch.seconds
 
 
 def granted_deadline() -> float:
