@@ -637,7 +637,7 @@ class ClientGroup:
         left = {name for name in wanted if name in refusals or states[name].status not in over}
         codes = [getattr(refusals.get(name), "code", None) for name in left]
         if codes and all(code in {METHOD_NOT_FOUND, RESOURCE_NOT_FOUND} for code in codes):
-            told = "; ".join(f"{name}: {error}" for name, error in refusals.items())
+            told = "; ".join(f"{name}: {refusals[name]}" for name in wanted if name in refusals)
             raise RequestError(METHOD_NOT_FOUND, f"no server of the group notifies of these changes: {told:.500}")
 
     async def _end_with_group(self, events: GroupEvents) -> None:

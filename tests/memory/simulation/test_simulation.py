@@ -859,6 +859,7 @@ def wait_for_ever(_program: Program) -> list[dict[str, Any]]:
     return []
 
 
+@pytest.mark.nightly  # it measures what the process takes, with all that else runs in it
 @pytest.mark.parametrize(("never_ends", "words"), [(work_for_ever, "processor time"), (wait_for_ever, "nothing")])
 def test_a_program_that_does_not_end_breaks_a_promise(
     never_ends: Callable[[Program], list[dict[str, Any]]], words: str, monkeypatch: pytest.MonkeyPatch
