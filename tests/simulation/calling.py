@@ -195,7 +195,7 @@ class Player:
                 requests = [
                     ("tools/call", {"name": "script", "arguments": {"token": part.token}}) for part in do.parts
                 ]
-                outcomes = await client.request_many(requests, batch=True)
+                outcomes = await client.request_many(requests, batch=not self.plan.middleware)
                 texts = [
                     f"error {outcome.code}"
                     if isinstance(outcome, RequestError)

@@ -508,14 +508,13 @@ class LowLevelClient:
         Args:
             requests: Methods and parameters, as for `request`.
             batch: Send them as one JSON-RPC batch. Only 2025-03-26 has batches, and most servers that speak it
-                never answer one, so put a deadline around it. Requests that middleware holds back longer than
-                others are sent in further batches.
+                never answer one, so put a deadline around it. Refused where there is middleware.
 
         Returns:
             For each request, in order, its result or the error that answers it.
 
         Raises:
-            LocalProtocolError: The revision in use has no batches.
+            LocalProtocolError: The revision in use has no batches; or a batch was to pass through middleware.
             ValueError: The batch is empty, or larger than `Limits.max_batch_messages` or
                 `Limits.max_outbound_requests`.
             Others: As `request`.

@@ -19,7 +19,6 @@ from .._channel import Origin
 from .._codec import _json
 from .._codec._jsonrpc import Encoded, Notification, Request, RequestId
 from .._errors import RequestError
-from .._trio import LightParkingLot, open_hidden_nursery
 from ._exchange import Answer, AtOnce, Dispatcher, Exchange, Handler, LongLived, audit_refusal
 
 
@@ -133,13 +132,6 @@ def _wrap(layer: Middleware, call_next: CallNext) -> CallNext:
     return call
 
 
-TURNS_TO_COME_THROUGH: Final = 16
-"""For how many passes of the event loop a batch waits for a request that is still in middleware.
-
-Middleware that only checkpoints is through by then. One that waits may wait for an answer to the batch itself.
-"""
-
-
 async def send_through(
     middleware: Sequence[Middleware],
     message: Message,
@@ -171,94 +163,6 @@ async def send_through(
     if not has_waited:  # the middleware has answered by itself, or dropped it
         await trio.lowlevel.cancel_shielded_checkpoint()
     return result
-
-
-async def send_batch_through(
-    middleware: Sequence[Middleware],
-    requests: Sequence[tuple[str, Mapping[str, Any] | None]],
-    send_batch: Callable[
-        [Sequence[tuple[str, Mapping[str, Any] | None]]], Awaitable[Sequence[dict[str, Any] | RequestError]]
-    ],
-    send: Callable[[Message], Awaitable[Mapping[str, Any] | None]],
-    connection: ConnectionInfo | None = None,
-) -> list[dict[str, Any] | RequestError]:
-    """Send each request of a batch through middleware, and what is passed on as one batch.
-
-    Middleware may keep a request until another one is answered: a lock that lets one in at a time does. So
-    requests that were passed on do not wait for others that do not move. They are sent as a batch, and what is
-    passed on later as further ones.
-
-    Args:
-        middleware: What the requests go through; the first is the outermost.
-        requests: Methods and parameters.
-        send_batch: Sends what was passed on.
-        send: Sends a request that middleware passes on a second time, alone.
-        connection: What they are sent over.
-    """
-    outcomes: list[dict[str, Any] | RequestError] = [{} for _ in requests]
-    answers: dict[int, dict[str, Any] | RequestError] = {}
-    still_out = set(range(len(requests)))
-    through: dict[int, tuple[str, Mapping[str, Any] | None]] = {}
-    answered = trio.Event()  # for those in `through`
-    moved = LightParkingLot()
-    has_failed = False
-
-    def come_in(index: int) -> None:
-        still_out.discard(index)
-        moved.unpark()
-
-    async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:
-        async def innermost(message: Message) -> Mapping[str, Any] | None:
-            if index not in still_out:
-                return await send(message)
-            through[index], mine = (message.method, message.params), answered
-            come_in(index)
-            await mine.wait()
-            if isinstance(answer := answers[index], RequestError):
-                raise answer
-            return answer
-
-        message = Message("sent", method, params, connection=connection)
-        try:
-            outcomes[index] = dict(await send_through(middleware, message, innermost) or {})
-        except RequestError as error:
-            outcomes[index] = error
-        come_in(index)
-
-    async def wait_through() -> None:
-        """Wait until all requests are through, or some are and no other has moved for a while."""
-        turns = 0
-        while still_out and turns < TURNS_TO_COME_THROUGH:
-            count = len(still_out)
-            if through:
-                await trio.lowlevel.checkpoint()
-                turns = turns + 1 if len(still_out) == count else 0
-            else:
-                await moved.park()
-
-    async def ask_together(
-        these: Mapping[int, tuple[str, Mapping[str, Any] | None]], answered: trio.Event
-    ) -> None:
-        nonlocal has_failed
-        try:
-            answers.update(zip(these, await send_batch(list(these.values())), strict=True))
-        except Exception:
-            if has_failed:
-                return  # what ends all of them is raised once
-            has_failed = True
-            raise
-        answered.set()
-
-    async with open_hidden_nursery() as nursery:
-        for index, (method, params) in enumerate(requests):
-            nursery.start_soon(ask, index, method, params)
-        while still_out:
-            await wait_through()
-            these, through = through, {}
-            if these:
-                nursery.start_soon(ask_together, these, answered)
-                answered = trio.Event()
-    return outcomes
 
 
 def _checked(message: Message, result: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -27,14 +27,14 @@ from .._codec._jsonrpc import (
     encode_request,
     read_id,
 )
-from .._errors import RemoteProtocolError, RequestError
+from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
 from .._limits import MAX_SECONDS, Limits
 from .._logs import Log
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from .._trio import LightParkingLot
 from ._call import Call, CallState, QueuedMessage, SilenceWatch, checked, current_clock, granted_deadline
 from ._exchange import Exchange, OnProgress
-from ._middleware import ConnectionInfo, Message, Middleware, notify_through, send_batch_through, send_through
+from ._middleware import ConnectionInfo, Message, Middleware, notify_through, send_through
 from ._send_queue import SendQueue, Writer
 
 _log: Final = Log("trio_mcp.peer")
@@ -171,19 +171,10 @@ class Sender:
         self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
     ) -> list[dict[str, Any] | RequestError]:
         """Send several requests as one batch, and wait for all answers; see `Peer.request_batch`."""
-        if self._middleware and requests:
-            return await send_batch_through(
-                self._middleware,
-                requests,
-                self._request_batch,
-                lambda message: self._request(message.method, message.params),
-                self._connection,
+        if self._middleware:
+            raise LocalProtocolError(
+                "requests that pass through middleware are not sent as a batch: leave it out"
             )
-        return await self._request_batch(requests)
-
-    async def _request_batch(
-        self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
-    ) -> list[dict[str, Any] | RequestError]:
         name = min("max_batch_messages", "max_outbound_requests", key=lambda limit: getattr(self._limits, limit))
         most: int = getattr(self._limits, name)
         if not 0 < len(requests) <= most:
