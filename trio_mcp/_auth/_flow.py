@@ -1,8 +1,8 @@
 """What a way of OAuth needs to have a token for one server: discovery, requests for tokens, the store.
 
-GrantSettings    how it is set up
-Wish, Errand     why another token is wanted, and one attempt to have it
-TokenFlow        what it needs for that; one for each connection
+GrantSettings       how it is set up
+TokenNeed, Renewal  why another token is wanted, and one attempt to have it
+TokenFlow           what it needs for that; one for each connection
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ UNBROKEN_SECONDS: Final = 20.0
 
 @final
 @attrs.frozen(kw_only=True)
-class Wish:
+class TokenNeed:
     """Why another token is wanted.
 
     Attributes:
@@ -80,11 +80,11 @@ class Wish:
 
 
 @final
-class Errand:
+class Renewal:
     """One attempt to have another token."""
 
-    def __init__(self, wish: Wish) -> None:
-        self.wish: Final = wish
+    def __init__(self, need: TokenNeed) -> None:
+        self.need: Final = need
         self.scope: Final = trio.CancelScope()
         self.is_over = False
         self.is_asking = False  # a person
@@ -175,7 +175,7 @@ class TokenFlow:
 
     Attributes:
         server: The server.
-        wish: Why a token is wanted.
+        need: Why a token is wanted.
         previous: The token so far; `None` for none.
         found: What is known of the server's protection.
         key: The key that tokens are bound to, if they are.
@@ -188,7 +188,7 @@ class TokenFlow:
         self.server: Final = server
         self.shown: str | None = None
         self.token_key = self._token_key(grant)
-        self.wish = Wish()
+        self.need = TokenNeed()
         self.previous: TokenSet | None = None
         self._found: Discovered | None = None
         self.key: DpopKey | None = None
@@ -196,7 +196,7 @@ class TokenFlow:
         self._grant = grant
         self._fetcher = fetcher
         self._nonces: dict[str, str] = {}  # of each token endpoint
-        self._errand: Errand | None = None
+        self._renewal: Renewal | None = None
         self._unbroken: trio.CancelScope | None = None
         self._is_leaving = False
 
@@ -218,16 +218,16 @@ class TokenFlow:
             AuthorizationFailed: Nothing was found that may be used.
         """
         await trio.lowlevel.checkpoint()
-        wish = self.wish
-        if self._found is None or not wish.is_early:
+        need = self.need
+        if self._found is None or not need.is_early:
             former = await self.bound_issuer() if self.previous is None else self.previous.issuer
             url = self.server._target.documented_url  # noqa: SLF001 - opaque to users
-            walk = discover(url, wish.hint, self._grant.issuer, former)
-            self._found = await self._walk(walk, wish.hint)
+            walk = discover(url, need.hint, self._grant.issuer, former)
+            self._found = await self._walk(walk, need.hint)
             self._fetcher.trust_endpoints(self.found.server)
         wanted = self._grant.dpop
         if wanted is None:
-            wanted = self.found.needs_dpop or wish.is_bound
+            wanted = self.found.needs_dpop or need.is_bound
         self.key = await self.key_for(self.found.server.issuer) if wanted else None
 
     async def find_server(self, issuer: str) -> AuthorizationServerMetadata:
@@ -345,15 +345,15 @@ class TokenFlow:
     @contextmanager
     def asking(self) -> Generator[None]:
         """A person is asked something in this block: the clocks of all that wait stand still."""
-        errand = self._errand
-        assert errand is not None
-        errand.is_asking = True
-        errand.change()
+        renewal = self._renewal
+        assert renewal is not None
+        renewal.is_asking = True
+        renewal.change()
         try:
             yield
         finally:
-            errand.is_asking = False
-            errand.change()
+            renewal.is_asking = False
+            renewal.change()
 
     def count_page(self) -> None:
         """Note that a person is about to be shown a page.
@@ -362,7 +362,7 @@ class TokenFlow:
             AuthorizationFailed: They were shown enough.
         """
         person = person_of(self._grant.store, self.token_key)
-        person.count_page(self.server.url, is_step_up=self.wish.step_up)
+        person.count_page(self.server.url, is_step_up=self.need.step_up)
 
     def check(self, url: str) -> None:
         """Check that a URL may be called, or shown to a person.
@@ -485,13 +485,13 @@ class TokenFlow:
 
     # For the session.
 
-    async def begin(self, errand: Errand) -> None:
+    async def begin(self, renewal: Renewal) -> None:
         """Note on whose behalf this works, and find out whose tokens are to be had.
 
         Raises:
             AuthorizationFailed: That cannot be found out.
         """
-        self._errand, self.wish = errand, errand.wish
+        self._renewal, self.need = renewal, renewal.need
         self.was_refreshed = False
         self.shown = await self._grant._read_shown()  # noqa: SLF001 - its own kind
         self.token_key = self._token_key(self._grant)

@@ -73,12 +73,12 @@ def requested_scopes(
         refreshes: Whether a refresh token is wanted. Programs need none, for they can always ask again.
     """
     before = frozenset[str]()
-    wish, previous, discovered = flow.wish, flow.previous, flow.found
+    need, previous, discovered = flow.need, flow.previous, flow.found
     if previous is not None and is_issuer(previous.issuer, discovered.server.issuer):
         before = (previous.requested or before) | (previous.granted or before)
-    challenged = wish.scopes
+    challenged = need.scopes
     if scopes is not None:
-        challenged = scopes | challenged if wish.step_up and challenged is not None else scopes
+        challenged = scopes | challenged if need.step_up and challenged is not None else scopes
     return scopes_to_request(challenged, discovered, before=before, refreshes=refreshes)
 
 

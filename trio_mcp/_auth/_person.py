@@ -216,10 +216,10 @@ class OAuth(KnownClient):
     # Refreshing.
 
     async def _refresh(self, flow: TokenFlow) -> TokenSet | None:
-        server, wish, previous = flow.found.server, flow.wish, flow.previous
+        server, need, previous = flow.found.server, flow.need, flow.previous
         if (
-            wish.must_log_in
-            or wish.step_up
+            need.must_log_in
+            or need.step_up
             or previous is None
             or previous.refresh_token is None
             or not is_issuer(previous.issuer, server.issuer)

@@ -1,7 +1,7 @@
 """The token of one connection: had by one task for all who wait for it, and had again when it is refused.
 
-    headers_for, on_refused    called by tasks that send requests; they wait for an errand, and may be cancelled
-    Errand                     one attempt to have another token; a task of the connection does it
+    headers_for, on_refused    called by tasks that send requests; they wait for a renewal, and may be cancelled
+    Renewal                    one attempt to have another token; a task of the connection does it
 
 Whoever is cancelled just waits no more. When nobody waits any more, a login is cancelled with everything it has
 opened; a request for a token that has been sent is not, because its answer may bring the only refresh token that
@@ -36,7 +36,7 @@ from .._oauth._metadata import is_issuer
 from .._oauth._tokens import TokenSet
 from .._trio import open_hidden_nursery
 from ._fetching import open_fetcher
-from ._flow import Errand, GrantSettings, TokenFlow, Wish
+from ._flow import GrantSettings, Renewal, TokenFlow, TokenNeed
 from ._stores import MAX_STEP_UPS, NOTED_PAUSE, Login, LoginNote, MemoryTokenStore, person_of
 
 _log: Final = Log("trio_mcp.auth")
@@ -97,7 +97,7 @@ class TokenSession(Auth):
         self._is_proven = False  # the server has taken the token once
         self._origin: Literal["stored", "refreshed", "issued"] = "stored"
         self._nonce: str | None = None
-        self._errand: Errand | None = None
+        self._renewal: Renewal | None = None
 
     def __repr__(self) -> str:
         return f"<TokenSession {self._grant!r}>"
@@ -109,7 +109,7 @@ class TokenSession(Auth):
         token = self._token
         if token is not None and trio.current_time() >= self._renew_at:
             try:
-                await self._renew(Wish(refused=token, is_early=True), request)
+                await self._renew(TokenNeed(refused=token, is_early=True), request)
             except AuthorizationFailed as error:
                 _log.debug("the token was not renewed before its end: %s", error)
                 if self._token is token:
@@ -170,7 +170,7 @@ class TokenSession(Auth):
             if scopes <= (sent.requested or frozenset()) | (sent.granted or frozenset()):
                 await trio.lowlevel.checkpoint()
                 return False  # that was asked for before: more of the same does not help
-            wish = Wish(refused=sent, scopes=scopes, hint=hint, is_bound=is_bound, step_up=True)
+            need = TokenNeed(refused=sent, scopes=scopes, hint=hint, is_bound=is_bound, step_up=True)
         else:
             # One that has ended on its way says nothing about the next; `MAX_SENDS` bounds how often.
             is_new = sent is not None and not self._is_proven and trio.current_time() < self._ends_at
@@ -178,63 +178,63 @@ class TokenSession(Auth):
                 await trio.lowlevel.checkpoint()
                 return False  # another one would be no better
             in_vain = is_new and self._origin == "refreshed"
-            wish = Wish(refused=sent, scopes=scopes, hint=hint, is_bound=is_bound, must_log_in=in_vain)
-        await self._renew(wish, request)
+            need = TokenNeed(refused=sent, scopes=scopes, hint=hint, is_bound=is_bound, must_log_in=in_vain)
+        await self._renew(need, request)
         return True
 
     # Having another token.
 
-    async def _renew(self, wish: Wish, request: AuthRequest) -> None:
+    async def _renew(self, need: TokenNeed, request: AuthRequest) -> None:
         """Wait until there is another token.
 
         Raises:
             McpError: There is none.
         """
-        while not wish.is_met_by(self._token):
-            errand = self._errand
-            is_ours = errand is None
-            if errand is None:
-                errand = self._errand = Errand(wish)
-                self._nursery.start_soon(self._do, errand, name="having a token")
-            await errand.wait(request)
-            covers = is_ours or (errand.wish == wish and not errand.is_given_up)
-            if errand.failure is not None and covers:
-                raise _copied(errand.failure)
+        while not need.is_met_by(self._token):
+            renewal = self._renewal
+            is_ours = renewal is None
+            if renewal is None:
+                renewal = self._renewal = Renewal(need)
+                self._nursery.start_soon(self._do, renewal, name="having a token")
+            await renewal.wait(request)
+            covers = is_ours or (renewal.need == need and not renewal.is_given_up)
+            if renewal.failure is not None and covers:
+                raise _copied(renewal.failure)
             if is_ours:
                 return
         await trio.lowlevel.checkpoint()
 
-    async def _do(self, errand: Errand) -> None:  # noqa: ASYNC910 - having a token is waiting
+    async def _do(self, renewal: Renewal) -> None:  # noqa: ASYNC910 - having a token is waiting
         try:
-            with errand.scope:
+            with renewal.scope:
                 try:
-                    await self._obtain(errand)
+                    await self._obtain(renewal)
                 except McpError as error:
-                    errand.failure = error
+                    renewal.failure = error
                 except Exception as error:
                     # The boundary of users' code: of their store, and their functions. There may be secrets in
                     # what it says, so only the caller has that.
                     _log.error("having a token failed: %s", type(error).__name__)
-                    errand.failure = AuthorizationFailed(f"having a token failed: {type(error).__name__}")
-                    errand.failure.__cause__ = error
-            if errand.scope.cancelled_caught and errand.failure is None:
-                errand.failure = AuthorizationFailed("the login was given up: nobody waited for it any more")
+                    renewal.failure = AuthorizationFailed(f"having a token failed: {type(error).__name__}")
+                    renewal.failure.__cause__ = error
+            if renewal.scope.cancelled_caught and renewal.failure is None:
+                renewal.failure = AuthorizationFailed("the login was given up: nobody waited for it any more")
         finally:
-            errand.is_over = True
-            self._errand = None
-            errand.change()
+            renewal.is_over = True
+            self._renewal = None
+            renewal.change()
 
-    async def _obtain(self, errand: Errand) -> None:
-        flow, wish = self._flow, errand.wish
-        await flow.begin(errand)
+    async def _obtain(self, renewal: Renewal) -> None:
+        flow, need = self._flow, renewal.need
+        await flow.begin(renewal)
         flow.previous = await self._load()
-        if await self._use_stored(flow.previous, wish):
+        if await self._use_stored(flow.previous, need):
             return
         await flow.discover()
-        while not await self._try(wish):
+        while not await self._try(need):
             pass
 
-    async def _try(self, wish: Wish) -> bool:
+    async def _try(self, need: TokenNeed) -> bool:
         """Have another token: from the store, by a request, by a person. Returns whether there is one now.
 
         Raises:
@@ -242,23 +242,23 @@ class TokenSession(Auth):
         """
         flow, grant = self._flow, self._grant
         store, key = grant.store, flow.token_key
-        mine, person = Login((grant, wish)), None
+        mine, person = Login((grant, need)), None
         note = None if isinstance(store, MemoryTokenStore) else LoginNote(store, key)
         try:
             # What is decided while the key is held, others find decided who hold it next.
             async with store.exclusive(key):
                 previous = await self._load()
-                if await self._use_stored(previous, wish):
+                if await self._use_stored(previous, need):
                     return True
                 # The store has no refresh token any more that was refused, or logged out.
-                flow.previous = previous or (wish.refused and attrs.evolve(wish.refused, refresh_token=None))
+                flow.previous = previous or (need.refused and attrs.evolve(need.refused, refresh_token=None))
                 token = await grant._obtain(flow)  # noqa: SLF001 - its own kind
                 if token is not None:
                     if not flow.was_refreshed:
                         await flow.keep_token(token)
                     await self._use(token, "refreshed" if flow.was_refreshed else "issued")
                     return True
-                if wish.is_early:
+                if need.is_early:
                     raise AuthorizationFailed("the token is about to end, and there is none to refresh it with")
                 is_elsewhere = note is not None and await note.is_of_others()
                 person = person_of(store, key)
@@ -268,7 +268,7 @@ class TokenSession(Auth):
             if login is not mine or is_elsewhere:
                 with flow.asking():
                     await _wait_over(login if login is not mine else note)
-                if login.failure is not None and login.wish == mine.wish:
+                if login.failure is not None and login.need == mine.need:
                     raise _copied(login.failure)
                 return False
             async with nullcontext() if note is None else note.kept():
@@ -287,10 +287,10 @@ class TokenSession(Auth):
                 await note.delete()  # noqa: ASYNC102 - it has a shield of its own
         return True
 
-    async def _use_stored(self, token: TokenSet | None, wish: Wish) -> bool:
+    async def _use_stored(self, token: TokenSet | None, need: TokenNeed) -> bool:
         """Use a token that another connection, or another process, has had, if it is what is wanted."""
         await trio.lowlevel.checkpoint()
-        if token is None or not wish.is_met_by(token):
+        if token is None or not need.is_met_by(token):
             return False
         if token.expires_at is not None and token.expires_at <= time.time():
             return False

@@ -550,15 +550,15 @@ class Login:
     """A login that is under way.
 
     Args:
-        wish: What it is for, and whose connection does it: who waits for the same has the same failure.
+        need: What it is for, and whose connection does it: who waits for the same has the same failure.
 
     Attributes:
         over: Set when it is over, by whatever way.
         failure: Why there is no token; `None` if there is one, or if it was given up.
     """
 
-    def __init__(self, wish: object) -> None:
-        self.wish: Final = wish
+    def __init__(self, need: object) -> None:
+        self.need: Final = need
         self.over: Final = trio.Event()
         self.failure: AuthorizationFailed | None = None
 

@@ -19,7 +19,7 @@ from .._server._parking import Service, open_service
 from .._server._permits import read_throttle
 from .._server._server import Hosted, Servable
 from ._session import ProxySession
-from ._upstream import Upstreams, WayToServer
+from ._upstream import UpstreamOptions, Upstreams
 
 
 @final
@@ -76,7 +76,7 @@ class Proxy(Servable[None]):
         self._limits = Limits() if limits is None else limits
         self._throttle = read_throttle(rate, "the proxy")
         connector = connector_for(reconnecting(target) if isinstance(target, str) else target)
-        self._way = WayToServer(connector, self._limits, on_frame)
+        self._options = UpstreamOptions(connector, self._limits, on_frame)
         # Of every client alike. The server checks what is not known here: a tool that no client has listed.
         self._tools = MarkedTools(self._limits.max_remembered_bytes // 8)
         self._sealer = Sealer(None)
@@ -105,7 +105,7 @@ class Proxy(Servable[None]):
                 self._limits.max_upstreams_per_principal,
                 "max_upstreams_per_principal",
             )
-            service.state = Upstreams(self._way, self._tools, service.background, places)
+            service.state = Upstreams(self._options, self._tools, service.background, places)
             yield service
 
     def _new_session(

@@ -151,7 +151,7 @@ class SubscribedUris:
 
 @final
 @attrs.frozen
-class WayToServer:
+class UpstreamOptions:
     """How the server behind a proxy is reached.
 
     Attributes:
@@ -171,7 +171,7 @@ class Upstream:
     """A connection to the server for one client.
 
     Args:
-        way: How the server is reached.
+        options: How the server is reached.
         identity: What the client has declared.
         session: The client's session of the legacy era; `None` for clients without one.
         background: Runs what restores the session after an interruption.
@@ -183,7 +183,7 @@ class Upstream:
         users: How many requests use it.
     """
 
-    _way: WayToServer
+    _options: UpstreamOptions
     _identity: ClientIdentity
     _session: SessionOfClient | None
     _background: Background
@@ -204,15 +204,15 @@ class Upstream:
 
     @property
     def _limits(self) -> Limits:
-        return self._way.limits
+        return self._options.limits
 
     def __attrs_post_init__(self) -> None:
         identity = attrs.evolve(self._identity, on_description=self._described)
         self._reconnecting = ReconnectingConnection(
-            self._way.connector,
+            self._options.connector,
             identity,
             self._limits,
-            on_frame=self._way.on_frame,
+            on_frame=self._options.on_frame,
             messages=self._messages,
             forget=lambda _: None,
             probe=self._identity.proposed is None,
@@ -584,13 +584,13 @@ class Upstreams:
     """The connections of a running proxy to its server.
 
     Args:
-        way: How the server is reached, and how many there may be.
+        options: How the server is reached.
         tools: Remembers which arguments of tools header fields carry over HTTP in the modern era.
         background: Runs them.
         places: Lends their places.
     """
 
-    _way: WayToServer
+    _options: UpstreamOptions
     tools: Final[MarkedTools]
     _background: Background
     _places: Pool
@@ -599,7 +599,7 @@ class Upstreams:
     @property
     def limits(self) -> Limits:
         """What each connection may cost, on either side."""
-        return self._way.limits
+        return self._options.limits
 
     def begin(self, holder: str, identity: ClientIdentity, session: SessionOfClient | None) -> Upstream:
         """Begin to connect for a client.
@@ -618,7 +618,7 @@ class Upstreams:
         except Overdrawn as error:
             raise RequestError(SERVER_BUSY, f"no further connection to the server: {error}") from None
         loan.hold()
-        upstream = Upstream(self._way, identity, session, self._background, loan)
+        upstream = Upstream(self._options, identity, session, self._background, loan)
         self._background.start_own(upstream.run, name="a connection of a proxy")
         return upstream
 
@@ -638,7 +638,7 @@ class Upstreams:
     async def _end_idle(self, key: SharedKey, upstream: Upstream) -> None:
         """Close a shared connection when it was not used for a while."""
         try:
-            await upstream.wait_idle(self._way.limits.upstream_idle_timeout)
+            await upstream.wait_idle(self._options.limits.upstream_idle_timeout)
             upstream.close()
         finally:
             if self._shared.get(key) is upstream:
