@@ -28,5 +28,8 @@ from trio_mcp._oauth._protected_resource import UsedProofs as UsedProofs
 from trio_mcp._oauth._protected_resource import challenge as challenge
 from trio_mcp._oauth._protected_resource import metadata_url as metadata_url
 from trio_mcp._oauth._signed import ALGORITHMS as ALGORITHMS
+from trio_mcp.testing._answers import Answer as Answer
+from trio_mcp.testing._answers import json_answer as json_answer
+from trio_mcp.testing._answers import page_of as page_of
 
 __all__ = ["access_tokens_module", "guard_module", "protected_resource_module", "verifiers_module"]

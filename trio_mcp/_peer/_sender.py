@@ -173,7 +173,7 @@ class Sender:
         """Send several requests as one batch, and wait for all answers; see `Peer.request_batch`."""
         if self._middleware:
             raise LocalProtocolError(
-                "requests that pass through middleware are not sent as a batch: leave it out"
+                "requests that pass through middleware are not sent as a batch: leave out batch=True"
             )
         name = min("max_batch_messages", "max_outbound_requests", key=lambda limit: getattr(self._limits, limit))
         most: int = getattr(self._limits, name)

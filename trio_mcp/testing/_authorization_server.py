@@ -1,4 +1,4 @@
-"""An authorization server for tests, as an ASGI application: pages, endpoints, documents, and what it does wrong.
+"""An authorization server for tests, as an ASGI application: pages, endpoints and documents.
 
 What it issues is in `_issuing`. It is for tests and for trying things out, on one machine: it asks nobody for a
 password, keeps everything in memory, and forgets it when it ends.
@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, cast, final
+from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import attrs
@@ -46,7 +46,6 @@ from ._issuing import (
     DeviceLogin,
     Issuer,
     Login,
-    Misbehaviour,
     OAuthRefused,
     client_of_metadata,
     is_local,
@@ -67,7 +66,6 @@ DOCUMENT_SECONDS: Final = 5.0
 """How long one may take to fetch."""
 
 
-@final
 @attrs.define(eq=False, kw_only=True, repr=False)
 class AuthorizationServer(TokenEndpoint):
     """An authorization server to log in to, for tests and for trying things out. Not for production.
@@ -99,7 +97,6 @@ class AuthorizationServer(TokenEndpoint):
             ``"required"``.
         dpop_nonces: Whether proofs must have a nonce of this server.
         trusted_issuers: Whose assertions give tokens (RFC 7523): their keys, as plain JSON, by issuer.
-        misbehaviours: What it does wrong. May be changed at any time.
         now: Returns the time, in seconds since 1970.
 
     Attributes:
@@ -123,7 +120,6 @@ class AuthorizationServer(TokenEndpoint):
     dpop: Literal["offered", "required"] | None = "offered"
     dpop_nonces: bool = False
     trusted_issuers: dict[str, Mapping[str, Any]] = attrs.field(factory=dict[str, Mapping[str, Any]])
-    misbehaviours: set[Misbehaviour] = attrs.field(factory=set[Misbehaviour], converter=set)
     now: Callable[[], float] = time.time
     requests: deque[ReceivedRequest] = attrs.field(factory=lambda: deque(maxlen=1_000), init=False)
     grants: Counter[str] = attrs.field(factory=Counter[str], init=False)
@@ -334,7 +330,7 @@ class AuthorizationServer(TokenEndpoint):
         root = urlsplit(self.issuer).path.rstrip("/")
         try:
             if request.path in self._metadata_paths(root):
-                return await self._metadata()
+                return json_answer(self.metadata(), headers={"access-control-allow-origin": "*"})
             match request.method, request.path.removeprefix(root):
                 case "GET", "/jwks":
                     return json_answer(self.jwks(), headers={"cache-control": "max-age=300"})
@@ -370,26 +366,10 @@ class AuthorizationServer(TokenEndpoint):
             {f"/.well-known/{name}{root}" for name in names} | {f"{root}/.well-known/openid-configuration"}
         )
 
-    async def _metadata(self) -> Answer:
-        wrong = self.misbehaviours
-        if "hanging-metadata" in wrong:
-            await trio.sleep_forever()
-        if "failing-metadata" in wrong:
-            return json_answer({"error": "server_error"}, 500)
-        if "redirecting-metadata" in wrong:
-            return Answer(302, headers={"location": "http://other.example/metadata"})
-        if "metadata-that-is-no-json" in wrong:
-            return page_of("Welcome", "")
-        metadata = self.metadata()
-        if "huge-metadata" in wrong:
-            metadata["padding"] = "x" * 2_000_000
-        return json_answer(metadata, headers={"access-control-allow-origin": "*"})
-
     def metadata(self) -> dict[str, Any]:
-        """Return its metadata document (RFC 8414, section 2), with what is wrong in it."""
-        wrong = self.misbehaviours
+        """Return its metadata document (RFC 8414, section 2)."""
         metadata: dict[str, Any] = {
-            "issuer": "https://other.example" if "another-issuer-in-metadata" in wrong else self.issuer,
+            "issuer": self.issuer,
             "authorization_endpoint": self._url("/authorize"),
             "device_authorization_endpoint": self._url("/device_authorization"),
             "token_endpoint": self._url("/token"),
@@ -416,17 +396,6 @@ class AuthorizationServer(TokenEndpoint):
             metadata["scopes_supported"] = sorted(self.scopes)
         if self.dpop is not None:
             metadata["dpop_signing_alg_values_supported"] = ["ES256"]
-        if "no-pkce-in-metadata" in wrong:
-            del metadata["code_challenge_methods_supported"]
-        if "plain-pkce-in-metadata" in wrong:
-            metadata["code_challenge_methods_supported"] = ["plain"]
-        for misbehaviour, base in (
-            ("plain-http-endpoints", "http://login.example"),
-            ("private-endpoints", "https://169.254.169.254"),
-        ):
-            if misbehaviour in wrong:
-                for name in ("authorization", "token", "registration", "device_authorization"):
-                    metadata[f"{name}_endpoint"] = f"{base}/{name}"
         return metadata
 
     # Authorization.
@@ -544,11 +513,9 @@ class AuthorizationServer(TokenEndpoint):
         return self._sent_back(code.redirect_uri, state, code=value)
 
     def _sent_back(self, uri: str, state: str, **parameters: str) -> Answer:
-        wrong = self.misbehaviours
-        if state and "no-state-in-answer" not in wrong:
-            parameters["state"] = "another" if "another-state-in-answer" in wrong else state
-        if "no-issuer-in-answer" not in wrong:
-            parameters["iss"] = "https://other.example" if "another-issuer-in-answer" in wrong else self.issuer
+        if state:
+            parameters["state"] = state
+        parameters["iss"] = self.issuer
         joint = "&" if urlsplit(uri).query else "?"
         return Answer(302, headers={"location": f"{uri}{joint}{urlencode(parameters)}", **NOT_STORED})
 
@@ -588,7 +555,7 @@ class AuthorizationServer(TokenEndpoint):
 
     def _register(self, body: bytes) -> Answer:
         """Register a client (RFC 7591)."""
-        if not self.registration or "refused-registrations" in self.misbehaviours:
+        if not self.registration:
             raise OAuthRefused("invalid_client_metadata", "clients are not registered here", 403)
         try:
             metadata = _json.decode(body)

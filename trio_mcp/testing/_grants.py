@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Literal
 
-import trio
-
 from .._oauth._clients import DEVICE_CODE
 from .._oauth._tokens import ID_JAG, JWT_BEARER, TOKEN_EXCHANGE
 from ._answers import NOT_STORED, Answer, ReceivedRequest, json_answer, random_text
@@ -20,7 +18,6 @@ from ._issuing import (
     Code,
     Issuer,
     Login,
-    Misbehaviour,
     OAuthRefused,
     audiences,
     unverified,
@@ -40,7 +37,6 @@ class TokenEndpoint:
     dpop: Literal["offered", "required"] | None
     dpop_nonces: bool
     trusted_issuers: dict[str, Mapping[str, Any]]
-    misbehaviours: set[Misbehaviour]
     grants: Counter[str]
     _issued: Issuer
 
@@ -51,15 +47,9 @@ class TokenEndpoint:
         return frozenset(asked) if self.scopes is None else frozenset(asked) & frozenset(self.scopes)
 
     async def _token(self, request: ReceivedRequest) -> Answer:
-        form, wrong = request.parameters, self.misbehaviours
+        form = request.parameters
         kind = form.get("grant_type", "")
         self.grants[kind] += 1
-        if "hanging-token-endpoint" in wrong:
-            await trio.sleep_forever()
-        if "failing-token-endpoint" in wrong:
-            return json_answer({"error": "server_error"}, 500)
-        if "redirecting-token-endpoint" in wrong:
-            return Answer(307, headers={"location": "http://other.example/token"})
         client = self._issued.authenticate(form, request.headers.get("authorization"), self._url("/token"))
         if client is not None and kind not in client.grant_types:
             raise OAuthRefused("unauthorized_client", f"the client may not use {kind:.80}")
@@ -129,17 +119,13 @@ class TokenEndpoint:
     def _by_refresh_token(
         self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
     ) -> Answer:
-        if "refused-refreshes" in self.misbehaviours:
-            raise OAuthRefused("invalid_grant", "the refresh token is not valid")
-        token = form.get("refresh_token", "")
-        rotates = "same-refresh-token" not in self.misbehaviours
-        login = self._issued.use_refresh_token(token, named(client), key, rotates=rotates)
+        login = self._issued.use_refresh_token(form.get("refresh_token", ""), named(client), key)
         if form.get("resource", login.resource) != login.resource:
             raise OAuthRefused("invalid_target", "resource is not that of the login")
         fewer = frozenset(form.get("scope", "").split()) or login.scopes
         if not fewer <= login.scopes:
             raise OAuthRefused("invalid_scope", "the login has not so many scopes")
-        return self._tokens(login, scopes=fewer, refreshed=named(client), same=None if rotates else token)
+        return self._tokens(login, scopes=fewer, refreshed=named(client))
 
     def _by_credentials(
         self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
@@ -222,29 +208,20 @@ class TokenEndpoint:
         *,
         scopes: frozenset[str] | None = None,
         refreshed: AuthorizationClient | None = None,
-        same: str | None = None,
     ) -> Answer:
-        wrong = self.misbehaviours
         claims: dict[str, Any] = {}
         if scopes is not None and scopes != login.scopes:
             claims["scope"] = " ".join(sorted(scopes))
-        if "tokens-for-another-resource" in wrong:
-            claims["aud"] = "https://other.example/mcp"
-        lifetime = -60.0 if "expired-tokens" in wrong else self.lifetime
         answer: dict[str, Any] = {
-            "access_token": self._issued.access_token(login, lifetime, claims),
-            "token_type": "mac" if "odd-token-type" in wrong else "Bearer" if login.key is None else "DPoP",
+            "access_token": self._issued.access_token(login, self.lifetime, claims),
+            "token_type": "Bearer" if login.key is None else "DPoP",
             "expires_in": int(self.lifetime),
             "scope": " ".join(sorted(login.scopes if scopes is None else scopes)),
         }
-        if "no-access-token" in wrong:
-            del answer["access_token"]
         # Where refreshing has a scope, it is something that is asked for.
         may_refresh = "offline_access" in login.scopes or "offline_access" not in (self.scopes or ())
         if refreshed is not None and "refresh_token" in refreshed.grant_types and may_refresh:
-            answer["refresh_token"] = same or self._issued.refresh_token(login)
-        if "no-refresh-token" in wrong:
-            answer.pop("refresh_token", None)
+            answer["refresh_token"] = self._issued.refresh_token(login)
         headers = dict(NOT_STORED)
         if self.dpop_nonces and login.key is not None:
             headers["dpop-nonce"] = self._issued.nonce()

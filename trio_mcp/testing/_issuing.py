@@ -13,7 +13,7 @@ import hmac
 import math
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias, cast, final
+from typing import Any, Final, cast, final
 from urllib.parse import unquote_plus, urlsplit
 
 import attrs
@@ -36,35 +36,6 @@ PROOF_SECONDS: Final = 300
 
 MAX_KEPT: Final = 100_000
 """How many codes, tokens, clients and used ids are kept, each; the oldest are forgotten."""
-
-Misbehaviour: TypeAlias = Literal[
-    "another-issuer-in-metadata",
-    "another-issuer-in-answer",
-    "no-issuer-in-answer",
-    "another-state-in-answer",
-    "no-state-in-answer",
-    "no-pkce-in-metadata",
-    "plain-pkce-in-metadata",
-    "plain-http-endpoints",
-    "private-endpoints",
-    "redirecting-metadata",
-    "redirecting-token-endpoint",
-    "failing-metadata",
-    "hanging-metadata",
-    "huge-metadata",
-    "metadata-that-is-no-json",
-    "failing-token-endpoint",
-    "hanging-token-endpoint",
-    "odd-token-type",
-    "no-access-token",
-    "tokens-for-another-resource",
-    "expired-tokens",
-    "refused-refreshes",
-    "same-refresh-token",
-    "no-refresh-token",
-    "refused-registrations",
-]
-"""What an authorization server may do wrong, on demand."""
 
 
 @final
@@ -334,9 +305,7 @@ class Issuer:
         keep(self._refresh, token, _RefreshToken(login))
         return token
 
-    def use_refresh_token(
-        self, token: str, client: AuthorizationClient, key: str | None, *, rotates: bool
-    ) -> Login:
+    def use_refresh_token(self, token: str, client: AuthorizationClient, key: str | None) -> Login:
         """Return what a refresh token belongs to. One that was used before ends all that came of its login.
 
         Raises:
@@ -354,7 +323,7 @@ class Issuer:
             raise OAuthRefused(
                 "invalid_grant", "the refresh token was used before; everything of its login has ended"
             )
-        kept.is_used = rotates
+        kept.is_used = True
         return kept.login
 
     def use_code(self, code: str, client: AuthorizationClient, form: Mapping[str, str]) -> Code:

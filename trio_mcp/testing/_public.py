@@ -11,7 +11,6 @@ from ._faulty_streams import FaultyStream as FaultyStream
 from ._http_faults import FaultyApp as FaultyApp
 from ._http_faults import HttpFault as HttpFault
 from ._issuing import AuthorizationClient as AuthorizationClient
-from ._issuing import Misbehaviour as Misbehaviour
 from ._leftovers import assert_nothing_left as assert_nothing_left
 from ._matching import Same as Same
 from ._matching import ScriptMismatch as ScriptMismatch

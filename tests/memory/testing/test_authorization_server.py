@@ -15,8 +15,9 @@ import trio.testing
 from authorization_pages import shows
 from inside_protection import DpopKey
 from logging_in import BACK, ISSUER, RESOURCE, basic, claims_of, open_person
+from misbehaving import Misbehaving, Misbehaviour
 
-from trio_mcp.testing import AuthorizationServer, Misbehaviour
+from trio_mcp.testing import AuthorizationServer
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -448,7 +449,8 @@ async def test_it_misbehaves_on_demand(subtests: pytest.Subtests, autojump_clock
     """Each of them is seen by somebody who looks."""
 
     async def check(wrong: Misbehaviour) -> None:
-        async with open_person() as person:
+        authorization = Misbehaving(issuer=ISSUER)
+        async with open_person(authorization) as person:
 
             async def look() -> list[object]:
                 seen: list[object] = []
@@ -485,9 +487,9 @@ async def test_it_misbehaves_on_demand(subtests: pytest.Subtests, autojump_clock
                 return Said(0, {}, repr(steps).encode())
 
             before = await look()
-            person.authorization.misbehaviours.add(wrong)
+            authorization.misbehaviours.add(wrong)
             assert await look() != before
-            person.authorization.misbehaviours.discard(wrong)
+            authorization.misbehaviours.discard(wrong)
             assert await look() == before
 
     for wrong in get_args(Misbehaviour):

@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 from logging_in import log_in_at
+from misbehaving import Misbehaving, Misbehaviour
 from patient_clock import STILL, pass_time
 from shared.auth_both_halves import logged_in
 
@@ -29,7 +30,7 @@ from trio_mcp import (
     open_client,
     serve_websocket,
 )
-from trio_mcp.testing import AuthorizationServer, Misbehaviour
+from trio_mcp.testing import AuthorizationServer
 
 HARMLESS = {"refused-refreshes", "same-refresh-token", "no-refresh-token"}
 """What a client lives with."""
@@ -51,7 +52,7 @@ async def test_a_person_logs_in_and_comes_back_with_more(revision: str, dpop: st
 
 async def test_an_authorization_server_that_does_wrong_gets_nothing(subtests: pytest.Subtests) -> None:
     for wrong in sorted(set(get_args(Misbehaviour)) - SLOW):
-        login = AuthorizationServer(misbehaviours={wrong})
+        login = Misbehaving(misbehaviours={wrong})
         with subtests.test(wrong):
             if wrong in HARMLESS:
                 async with logged_in(login, "2026-07-28") as client:

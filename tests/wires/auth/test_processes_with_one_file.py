@@ -17,11 +17,11 @@ import attrs
 import pytest
 import trio
 from logging_in import log_in_at
+from misbehaving import Misbehaving
 from places import ROOT
 from unmeasured import unmeasured
 
 from trio_mcp import FileTokenStore, OAuth, Server, open_client, serve_http
-from trio_mcp.testing import AuthorizationServer
 
 PROGRAM = """
 import sys, trio
@@ -49,7 +49,7 @@ class Place:
 
     url: str
     file: Path
-    login: AuthorizationServer
+    login: Misbehaving
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start a process that makes calls for each line that it gets, and asks nobody to log in."""
@@ -79,7 +79,7 @@ async def place(file: Path) -> AsyncGenerator[Place]:
     async def hello() -> str:
         return "hello"
 
-    login = AuthorizationServer()
+    login = Misbehaving()
     auth = OAuth(
         store=FileTokenStore(file),
         open_page=log_in_at,

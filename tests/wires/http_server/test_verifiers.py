@@ -16,6 +16,7 @@ from http_raw import Raw, call_tool, open_raw
 from inside_protection import TokenRefused, verifiers_module
 from joserfc import jwt
 from joserfc.jwk import ECKey
+from misbehaving import Misbehaving
 from patient_clock import STILL
 
 from trio_mcp import (
@@ -44,9 +45,9 @@ def make_server() -> Server[Any]:
 
 
 @pytest.fixture
-async def authorization() -> AsyncGenerator[AuthorizationServer]:
+async def authorization() -> AsyncGenerator[Misbehaving]:
     """One that listens."""
-    authorization = AuthorizationServer()
+    authorization = Misbehaving()
     async with authorization.serving():
         yield authorization
 
@@ -208,7 +209,7 @@ async def test_old_keys_serve_while_new_ones_are_fetched(
         "huge-metadata",
     ],
 )
-async def test_without_keys_nobody_is_let_in(authorization: AuthorizationServer, wrong: Any) -> None:
+async def test_without_keys_nobody_is_let_in(authorization: Misbehaving, wrong: Any) -> None:
     """503, and when to come back: it is not the client's fault."""
     authorization.misbehaviours.add(wrong)
     async with protected(authorization) as raw:
