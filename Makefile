@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --quiet
 HERE := tests/unit tests/memory tests/smoke
 COVER :=
 
-.PHONY: help demo test wires check nightly coverage more costs lint lint-all types mypy pyright public-types docs links errors protocol matrix interop recordings debian conformance conformance-everywhere simulate siege soak mutants fuzz bench bench-quick clean
+.PHONY: help demo test wires check nightly coverage more costs lint lint-all types mypy pyright public-types docs links errors protocol matrix interop recordings debian conformance conformance-everywhere simulate siege soak mutants fuzz bench bench-quick release clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -197,6 +197,16 @@ bench-quick: .venv/dev  ## see whether everything can be measured, and that noth
 	$(BIN)/python -m benchmarks run --quick
 	$(BIN)/python -m benchmarks growth --quick
 
+# From the built wheel, in an environment that has nothing else, away from the clone: what somebody gets who installs it.
+release: .venv/release  ## build dist/, check it, and run the demo from the wheel in an environment of its own
+	rm -rf dist build/release
+	$(BIN)/python -m build --quiet --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --quiet dist/*.whl
+	cp -r examples build/release/examples
+	cd build/release && bin/trio-mcp --version && bin/python examples/demo.py
+
 clean:  ## remove what was installed and measured
 	rm -rf .venv .interop .benchmarks .coverage* htmlcov build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
@@ -216,6 +226,10 @@ clean:  ## remove what was installed and measured
 
 .venv/dev: .venv/test
 	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+.venv/release: .venv/run
+	$(BIN)/python -m pip install --quiet --group release
 	touch $@
 
 .venv/docs: .venv/run
