@@ -14,7 +14,7 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 from urllib.parse import quote
 
 import attrs
@@ -70,7 +70,7 @@ def _host(http: HttpHost, endpoint: Endpoint, settings: HttpServerSettings) -> O
     raise ValueError(f"http must be 'hypercorn' or 'lean', not {http!r}")
 
 
-async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
+async def serve_http(  # noqa: ASYNC128 - `serve_site` calls started()
     server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
@@ -128,12 +128,12 @@ async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
         TypeError: `port` or `unix_mode` is no whole number.
         ValueError: There is no such `http`, `port` or `unix_mode`.
     """
-    await serve_endpoint(
+    site = Site(
         server,
         host,
         port,
-        http=http,
-        settings=HttpServerSettings() if settings is None else settings,
+        http,
+        HttpServerSettings() if settings is None else settings,
         ssl_context=ssl_context,
         unix_path=unix_path,
         unix_mode=unix_mode,
@@ -141,13 +141,11 @@ async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
         auth=auth,
         event_store=event_store,
         routes=routes,
-        shutdown=shutdown,
-        only_websockets=False,
-        task_status=task_status,
     )
+    await serve_site(site, shutdown, task_status)
 
 
-async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
+async def serve_websocket(  # noqa: ASYNC128 - `serve_site` calls started()
     server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
@@ -196,107 +194,131 @@ async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
     settings = HttpServerSettings() if settings is None else settings
     if path is not None:
         settings = attrs.evolve(settings, path=path)
-    await serve_endpoint(
+    site = Site(
         server,
         host,
         port,
-        http="lean",
-        settings=settings,
+        "lean",
+        settings,
         ssl_context=ssl_context,
         unix_path=unix_path,
         unix_mode=unix_mode,
         authenticate=authenticate,
         auth=auth,
-        event_store=None,
-        routes=None,
-        shutdown=shutdown,
         only_websockets=True,
-        task_status=task_status,
     )
+    await serve_site(site, shutdown, task_status)
 
 
-async def serve_endpoint(  # noqa: ASYNC128 - `serve_until_drain` calls started()
-    server: Servable[Any],
-    host: str | None,
-    port: int,
-    *,
-    http: HttpHost,
-    settings: HttpServerSettings,
-    ssl_context: ssl.SSLContext | None,
-    unix_path: str | os.PathLike[str] | None,
-    unix_mode: int,
-    authenticate: Authenticate | None,
-    auth: ResourceServer | None,
-    event_store: EventStore | None,
-    routes: Routes | AsgiApplication | None,
+@final
+@attrs.frozen
+class Site:
+    """What is served where, and to whom; see `serve_http`.
+
+    Attributes:
+        only_websockets: Whether it is WebSockets and nothing else.
+    """
+
+    server: Servable[Any]
+    host: str | None
+    port: int
+    http: HttpHost
+    settings: HttpServerSettings
+    ssl_context: ssl.SSLContext | None = None
+    unix_path: str | os.PathLike[str] | None = None
+    unix_mode: int = 0o600
+    authenticate: Authenticate | None = None
+    auth: ResourceServer | None = None
+    event_store: EventStore | None = None
+    routes: Routes | AsgiApplication | None = None
+    only_websockets: bool = attrs.field(default=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.host, int):
+            raise TypeError(f"host takes a name or an address, not {self.host!r}: write port={self.host!r}")
+        check_given(Site, {name: getattr(self, name) for name in Site.__annotations__})
+        check_port(self.port, at_least=0)
+        check_mode("unix_mode", self.unix_mode)
+        if self.ssl_context is not None:
+            self.ssl_context.set_alpn_protocols(["http/1.1"])
+            # This refuses what is for clients.
+            self.ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+
+    @property
+    def bounds(self) -> ConnectionBounds:
+        """How many connections there may be, and how long they may say nothing."""
+        settings = self.settings
+        return ConnectionBounds(
+            settings.max_connections,
+            settings.max_connections_per_address,
+            settings.idle_timeout,
+            settings.head_timeout,
+            settings.proxy_rules(),
+        )
+
+    def url_at(self, listener: trio.SocketListener) -> str:
+        """Return its URL at a listener."""
+        return url_of(listener, "ws" if self.only_websockets else "http", self.ssl_context, self.settings.path)
+
+
+async def serve_site(  # noqa: ASYNC128 - `serve_until_drain` calls started()
+    site: Site,
     shutdown: Shutdown | None,
-    only_websockets: bool,
+    task_status: trio.TaskStatus[tuple[str, ...]],
     listening: AbstractAsyncContextManager[Listeners] | None = None,
     group: Group | None = None,
-    task_status: trio.TaskStatus[tuple[str, ...]],
 ) -> None:
     """Serve an endpoint until `shutdown`: over HTTP, or WebSockets and nothing else. See `serve_http`.
 
     In a group of processes the sockets are given, and the group says who serves what.
     """
-    name = "serve_websocket()" if only_websockets else "serve_http()"
-    limits = hosted(server, name).limits
-    if isinstance(host, int):
-        raise TypeError(f"host takes a name or an address, not {host!r}: write port={host!r}")
-    check_given(serve_endpoint, locals())
-    check_port(port, at_least=0)
-    check_mode("unix_mode", unix_mode)
+    hosted(site.server, "serve_websocket()" if site.only_websockets else "serve_http()")
+    check_given(serve_site, {"shutdown": shutdown})
     shutdown = Shutdown() if shutdown is None else shutdown
-    if ssl_context is not None:
-        ssl_context.set_alpn_protocols(["http/1.1"])
-        ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)  # refuses what is for clients
-    protocol = "ws" if only_websockets else "http"
-
-    @asynccontextmanager
-    async def running() -> AsyncGenerator[Hosting[ConnectionIO]]:
-        async with (
-            _open_application(routes) as rest,
-            open_endpoint(
-                server,
-                settings,
-                authenticate=authenticate,
-                auth=auth,
-                event_store=event_store,
-                shutdown=shutdown,
-                only_websockets=only_websockets,
-                routes=_by_path(routes),
-                rest=rest,
-                group=group,
-            ) as endpoint,
-            nullcontext() if group is None else group.serving(endpoint),
-        ):
-
-            async def finish(connections: Connections[ConnectionIO]) -> None:
-                if group is not None and group.is_retiring:
-                    await run_until_first(partial(_retire, connections), shutdown.wait_abort)
-                await run_until_first(endpoint.drain, shutdown.wait_abort)
-                with trio.move_on_after(limits.goodbye_timeout):
-                    await run_until_first(connections.finish, shutdown.wait_abort)
-
-            yield Hosting(
-                _host(http, endpoint, settings),
-                ConnectionBounds(
-                    settings.max_connections,
-                    settings.max_connections_per_address,
-                    settings.idle_timeout,
-                    settings.head_timeout,
-                    settings.proxy_rules(),
-                ),
-                lambda connection, client: _wire_over(connection, client, settings, ssl_context),
-                lambda listener: url_of(listener, protocol, ssl_context, settings.path),
-                finish,
-                cuts_rest=True,
-                task_name="an HTTP connection",
-            )
-
     if listening is None:
-        listening = open_listeners(host, port, unix_path, unix_mode)
-    await serve_until_drain(running(), listening, shutdown, _log, task_status.started)
+        listening = open_listeners(site.host, site.port, site.unix_path, site.unix_mode)
+    running = _open_hosting(site, shutdown, group)
+    await serve_until_drain(running, listening, shutdown, _log, task_status.started)
+
+
+@asynccontextmanager
+async def _open_hosting(
+    site: Site, shutdown: Shutdown, group: Group | None
+) -> AsyncGenerator[Hosting[ConnectionIO]]:
+    """Run the endpoint; yield how connections to it are served."""
+    async with (
+        _open_application(site.routes) as rest,
+        open_endpoint(
+            site.server,
+            site.settings,
+            authenticate=site.authenticate,
+            auth=site.auth,
+            event_store=site.event_store,
+            shutdown=shutdown,
+            only_websockets=site.only_websockets,
+            routes=_by_path(site.routes),
+            rest=rest,
+            group=group,
+        ) as endpoint,
+        nullcontext() if group is None else group.serving(endpoint),
+    ):
+
+        async def finish(connections: Connections[ConnectionIO]) -> None:
+            if group is not None and group.is_retiring:
+                await run_until_first(partial(_retire, connections), shutdown.wait_abort)
+            await run_until_first(endpoint.drain, shutdown.wait_abort)
+            with trio.move_on_after(site.server.limits.goodbye_timeout):
+                await run_until_first(connections.finish, shutdown.wait_abort)
+
+        yield Hosting(
+            _host(site.http, endpoint, site.settings),
+            site.bounds,
+            lambda connection, client: _wire_over(connection, client, site.settings, site.ssl_context),
+            site.url_at,
+            finish,
+            cuts_rest=True,
+            task_name="an HTTP connection",
+        )
 
 
 def _by_path(routes: Routes | AsgiApplication | None) -> Routes | None:

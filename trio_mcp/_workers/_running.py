@@ -17,10 +17,9 @@ from .._core._reconnect import RestartPolicy
 from .._endpoint._call import Authenticate
 from .._endpoint._event_store import EventStore
 from .._endpoint._routes import Routes
-from .._hosts._listening import check_mode
-from .._hosts._serve_http import url_of
+from .._hosts._serve_http import Site, url_of
 from .._http._asgi import AsgiApplication
-from .._limits import check_given, check_port, check_whole
+from .._limits import check_given, check_whole
 from .._server._server import Servable
 from .._trio import check_nothing_runs
 
@@ -88,26 +87,16 @@ def run_workers(
     """
     check_given(run_workers, locals())
     check_whole("workers", workers)
-    check_port(port, at_least=0)
-    check_mode("unix_mode", unix_mode)
     check_nothing_runs("run_workers()", "trio_mcp.serve_http", "server, ...")
     if sys.platform == "win32":
         raise RuntimeError("run_workers() needs processes that inherit sockets; on Windows there are none")
     else:  # noqa: RET506 - type checkers look at one branch for each platform
-        settings = HttpServerSettings() if settings is None else settings
-        taken = taken_assignment()
-        if taken is None:
-            command = [sys.executable, *sys.orig_argv[1:]]
-            address = (host, port, unix_path, unix_mode)
-            supervise(command, workers, address, url_over_http(settings, ssl_context), restart)
-            return
-        serve_as_worker(
-            taken,
+        site = Site(
             server,
             host,
             port,
-            http=http,
-            settings=settings,
+            http,
+            HttpServerSettings() if settings is None else settings,
             ssl_context=ssl_context,
             unix_path=unix_path,
             unix_mode=unix_mode,
@@ -116,6 +105,12 @@ def run_workers(
             event_store=event_store,
             routes=routes,
         )
+        taken = taken_assignment()
+        if taken is not None:
+            serve_as_worker(taken, site)
+            return
+        command = [sys.executable, *sys.orig_argv[1:]]
+        supervise(command, workers, (host, port, unix_path, unix_mode), site.url_at, restart)
 
 
 def url_over_http(

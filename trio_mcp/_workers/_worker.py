@@ -38,13 +38,13 @@ from .._endpoint._endpoint import Endpoint
 from .._endpoint._groups import Answers, Decodes, ServesModern
 from .._endpoint._session import session_ended
 from .._hosts._listening import BACKLOG, Listeners
-from .._hosts._serve_http import serve_endpoint
+from .._hosts._serve_http import Site, serve_site
 from .._logs import Log
 from .._revisions import Revision
 from .._server._lifetimes import Shutdown
 from .._server._parking import Service, tag_of
 from .._server._serve import run_until_signal
-from .._server._server import Hosted, Servable
+from .._server._server import Hosted
 from .._trio import open_hidden_nursery
 from ._forwarding import ForwardedCall, forward, socket_of
 from ._frames import HEAD, LINK, FrameReader
@@ -383,21 +383,12 @@ def _carried(method: object, params: Mapping[str, Any]) -> object:
     return params.get("taskId") if state is None and str(method).startswith("tasks/") else state
 
 
-def serve_as_worker(
-    taken: tuple[Assignment, socket.socket],
-    server: Servable[Any],
-    host: str | None,
-    port: int,
-    **options: Any,
-) -> None:
+def serve_as_worker(taken: tuple[Assignment, socket.socket], site: Site) -> None:
     """Serve until the supervisor, or a signal, ends it.
 
     Args:
         taken: What `taken_assignment` has returned.
-        server: The server.
-        host: See `serve_http`, as for what follows.
-        port: Likewise.
-        **options: Likewise.
+        site: What is served.
     """
 
     async def serve(*, shutdown: Shutdown) -> None:
@@ -405,17 +396,7 @@ def serve_as_worker(
         try:
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(group.obey, shutdown)
-                await serve_endpoint(
-                    server,
-                    host,
-                    port,
-                    **options,
-                    shutdown=shutdown,
-                    only_websockets=False,
-                    listening=group.listening(),
-                    group=group,
-                    task_status=group,
-                )
+                await serve_site(site, shutdown, group, group.listening(), group)
                 nursery.cancel_scope.cancel(reason="serving ended")
         finally:
             group.clean_up()
