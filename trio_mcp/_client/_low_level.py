@@ -516,8 +516,7 @@ class LowLevelClient:
 
         Raises:
             LocalProtocolError: The revision in use has no batches.
-            ValueError: The batch is empty, or larger than `Limits.max_batch_messages` or
-                `Limits.max_outbound_requests`.
+            ValueError: The batch is empty, or holds more than 1,000 or `Limits.max_outbound_requests`.
             Others: As `request`.
 
         Spec: 2025-03-26, basic, "Batching".

@@ -552,7 +552,7 @@ def make_client(
         refused=extensions.refused,
         hidden=extensions.hidden,
     )
-    questions = Questions(handlers, capabilities, limits, asks)
+    questions = Questions(handlers, capabilities, asks)
     notifications = NotificationHandlers(
         on_log=options.get("on_log"),
         on_elicitation_complete=options.get("on_elicitation_complete"),
@@ -563,7 +563,6 @@ def make_client(
         options["cache"] if "cache" in options else ResponseCache.within(limits),
         options.get("cache_partition"),
         capabilities,
-        limits,
         identity_of(target),
     )
     callbacks = Callbacks(

@@ -815,7 +815,7 @@ class HttpServerSettings:
             idle, or if more than a hundred, and then all of its sessions in 30 seconds, were replaced so.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
         handshake_timeout: The same, while its client has sent nothing but `initialize`. What a client sends
-            there is bounded by `Limits.max_client_info_bytes`. Also how long the client of a WebSocket may take
+            there is bounded: 64 KiB. Also how long the client of a WebSocket may take
             to send its first message.
         stream_timeout: How long a request of a handler to the client waits until the client opens the stream of
             its session (GET), if responses are not streams (`json_only`). Then it fails with `CapabilityMissing`.
