@@ -8,6 +8,7 @@ import json
 import math
 import pickle
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
@@ -21,6 +22,7 @@ import trio_mcp
 from trio_mcp import (
     ABSENT,
     ConnectionLost,
+    HttpServerSettings,
     HttpStatusError,
     Limits,
     LocalProtocolError,
@@ -227,7 +229,19 @@ def test_limits_cannot_be_changed() -> None:
     assert attrs.evolve(limits, max_threads=5) == Limits(max_threads=5)
 
 
-GONE: Final = {
+GONE_SETTINGS: Final = {
+    "body_timeout": "message_timeout bounds it",
+    "handshake_timeout": "message_timeout bounds it, too",
+    "head_timeout": "it is half of message_timeout",
+    "ping_timeout": "it is twice keep_alive_interval",
+    "authenticate_timeout": "it is always 30 s",
+    "stream_timeout": "it is always 5 s",
+    "retry_delay": "it is always 1 s",
+    "max_head_bytes": "it is always 32 KiB",
+}
+"""Settings that went, and what the refusal says of them."""
+
+GONE_LIMITS: Final = {
     "max_decoded_bytes": "it is 8 times max_message_bytes",
     "max_inbound_bytes": "it is 4 times max_message_bytes",
     "max_subscription_bytes": "it is half of max_message_bytes",
@@ -259,15 +273,20 @@ GONE: Final = {
 }
 
 
-def test_a_limit_that_went_is_refused_with_what_there_is_instead() -> None:
-    for name, instead in GONE.items():
-        with pytest.raises(TypeError) as caught:
-            make_limits(name, 5)
-        assert str(caught.value) == f"there is no limit {name} any more: {instead}"
-    with pytest.raises(
-        TypeError, match=r"no limit max_events any more: .*; there is no limit max_pages any more"
-    ):
-        attrs.evolve(Limits(), max_events=1, max_pages=1)
+def test_what_went_is_refused_with_what_there_is_instead() -> None:
+    given: list[tuple[Callable[..., object], str, dict[str, str]]] = [
+        (Limits, "limit", GONE_LIMITS),
+        (HttpServerSettings, "setting", GONE_SETTINGS),
+    ]
+    for make, kind, gone in given:
+        for name, instead in gone.items():
+            with pytest.raises(TypeError) as caught:
+                make(**{name: 5})
+            assert str(caught.value) == f"there is no {kind} {name} any more: {instead}"
+            assert name not in inspect.signature(make).parameters
+    both: dict[str, Any] = {"max_events": 1, "max_pages": 1}
+    with pytest.raises(TypeError, match=r"no limit max_events any more: .*; there is no limit max_pages any"):
+        attrs.evolve(Limits(), **both)
     with pytest.raises(TypeError, match="unexpected keyword argument 'max_evnets'"):
         make_limits("max_evnets", 5)
 

@@ -555,7 +555,7 @@ Authenticate: TypeAlias = Callable[[HttpCall], Awaitable[str | None] | str | Non
 Returns the principal, a non-empty string, or `None` for an anonymous client, which is let in only with
 `HttpServerSettings.allow_anonymous`; or raises `HttpRefused` with the status and the header fields of the
 refusal. Anything else that it raises or returns is its own failure: the request is refused (500), and the reason
-is logged. It is cancelled after `HttpServerSettings.authenticate_timeout`, and when the client goes."""
+is logged. It is cancelled after half a minute, and when the client goes."""
 
 
 @final

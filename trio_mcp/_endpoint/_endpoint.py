@@ -27,6 +27,7 @@ from .._core._http1 import METHOD, PROTOCOL_VERSION, SESSION_ID, answer_field
 from .._core._http_rules import (
     EVENT_STREAM,
     JSON,
+    MAX_HEAD_BYTES,
     HostRules,
     HttpRefused,
     HttpServerSettings,
@@ -40,6 +41,7 @@ from .._core._lifecycle import names_era
 from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
 from .._limits import check_given
 from .._logs import Log
+from .._peer._sender import MAX_BATCH
 from .._revisions import Revision
 from .._server._lifetimes import Lifetime, Shutdown
 from .._server._server import Hosted, Servable, hosted
@@ -64,8 +66,8 @@ from ._websockets import WebSocketCall, WebSocketSessions
 
 _log: Final = Log("trio_mcp.http")
 
-MAX_BATCH: Final = 1_000
-"""Messages in one batch."""
+AUTHENTICATE_TIMEOUT: Final = 30.0
+"""Seconds that `authenticate` may take. What should take less can say so itself, by `trio.fail_after`."""
 
 _REVISIONS: Final = {revision.value: revision for revision in Revision}
 
@@ -218,10 +220,10 @@ class Endpoint:
         Raises:
             HttpRefused: They are too large, or the client is not admitted.
         """
-        settings, headers = self.settings, call.headers
+        headers = call.headers
         size = headers.size
-        if size > settings.max_head_bytes:
-            raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
+        if size > MAX_HEAD_BYTES:
+            raise HttpRefused(431, f"header fields of {size} bytes; {MAX_HEAD_BYTES} are allowed")
         if headers.has_repeats and len(headers.get_all("authorization")) > 1:
             # Others may read another one.
             raise HttpRefused(400, "Authorization is sent more than once; send it once")
@@ -320,14 +322,14 @@ class Endpoint:
         """Authenticate a request; return the principal.
 
         `authenticate` is the user's code. What it raises or leaves open costs this request alone. It is cancelled
-        when its client goes, and after `authenticate_timeout`.
+        when its client goes, and after `AUTHENTICATE_TIMEOUT`.
 
         Raises:
             HttpRefused: The client is refused, or could not be authenticated.
         """
         failures: list[BaseException] = []
-        timeout = self.settings.authenticate_timeout
-        block = Contained(failures.append, trio.CancelScope(deadline=trio.current_time() + timeout))
+        deadline = trio.current_time() + AUTHENTICATE_TIMEOUT
+        block = Contained(failures.append, trio.CancelScope(deadline=deadline))
         principal: object = None
         before = list(call.answer_headers)
         with block:
@@ -344,8 +346,8 @@ class Endpoint:
         if block.scope.cancelled_caught:
             if call.is_gone:
                 raise HttpRefused(400, "the client went away before it was authenticated")
-            _log.error("authenticate took more than %g s (authenticate_timeout)", timeout)
-            raise busy(503, "authenticating you takes too long (authenticate_timeout); try again")
+            _log.error("authenticate took more than %g s", AUTHENTICATE_TIMEOUT)
+            raise busy(503, "authenticating you takes too long; try again")
         if principal is None and self.settings.allow_anonymous:
             return None
         if principal is None or principal == "":

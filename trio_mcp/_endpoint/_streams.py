@@ -296,7 +296,7 @@ class EventStream:
         """Close its connection, if its client can reconnect for the rest.
 
         Args:
-            retry_after: How long the client should wait before that, in seconds; `None` for `retry_delay`.
+            retry_after: How long the client should wait before that, in seconds; `None` for `RETRY_MS`.
         """
         if self._store is not None:
             if retry_after is not None:

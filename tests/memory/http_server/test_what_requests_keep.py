@@ -87,7 +87,7 @@ async def test_unfinished_bodies_of_an_application_are_kept_in_their_senders_nam
 ) -> None:
     """Under any host: beyond its share a client is refused, what had begun goes on, and so do other addresses."""
     server = echo_server()
-    app = McpASGI(server, HttpServerSettings(body_timeout=600))
+    app = McpASGI(server, HttpServerSettings(message_timeout=600))
     message = call_tool("echo", text="x" * 100_000)
     async with app.running(), trio.open_nursery() as nursery:
         hogs = [Asgi(app, "198.51.100.1", fields_of(message, 200_000)) for _ in range(20)]
