@@ -111,28 +111,34 @@ def check_seconds(name: str, value: object, *, may_be_zero: bool = True, is_told
 
 
 _INSTEAD: Final = {
+    "max_input_rounds": "write limits=Limits(max_input_rounds=...)",
     "headers": "write HttpServerParameters(url, headers=...) in place of the URL",
     "timeout": "write 'with trio.fail_after(seconds):' around it, or open_client(request_timeout=...) for all",
 }
-"""What to write in place of options that others have."""
+"""What to write in place of options that there were, or that others have."""
 
 
-def without(kind: str, **instead: str) -> Callable[[type[_T]], type[_T]]:
+def _refuse(words: str, given: Iterable[str], instead: Mapping[str, str]) -> None:
+    refused = [f"{words.format(name)}: {instead[name]}" for name in given if name in instead]
+    if refused:
+        raise TypeError("; ".join(refused))
+
+
+def without(kind: str, instead: Mapping[str, str]) -> Callable[[type[_T]], type[_T]]:
     """Let a class refuse fields that it had once by a `TypeError` that says what there is instead.
 
     Args:
         kind: What its fields are, such as ``limit``.
-        **instead: What there is instead of each.
+        instead: The names of those that it had, by what there is instead.
     """
+    gone = {name: text for text, names in instead.items() for name in names.split()}
 
     def refusing(cls: type[_T]) -> type[_T]:
         make: Callable[..., None] = cls.__init__
 
         @wraps(make)
         def init(self: _T, *args: object, **fields: object) -> None:
-            gone = [f"there is no {kind} {name} any more: {instead[name]}" for name in fields if name in instead]
-            if gone:
-                raise TypeError("; ".join(gone))
+            _refuse(f"there is no {kind} {{}} any more", fields, gone)
             make(self, *args, **fields)
 
         cls.__init__ = init  # type: ignore[assignment]
@@ -155,9 +161,7 @@ def refuse_unknown(options: Mapping[str, object], known: type[Any]) -> None:
     if unknown:
         names = ", ".join(sorted(unknown))
         if unknown <= _INSTEAD.keys():
-            raise TypeError(
-                f"there is no option {names}: {'; '.join(_INSTEAD[name] for name in sorted(unknown))}"
-            )
+            _refuse("there is no option {}", sorted(unknown), _INSTEAD)
         raise TypeError(f"there is no option {names}; see {known.__name__}: {', '.join(known.__annotations__)}")
 
 
@@ -320,34 +324,29 @@ def _positive(default: float) -> float:
 @final
 @without(
     "limit",
-    max_decoded_bytes="it is 8 times max_message_bytes",
-    max_inbound_bytes="it is 4 times max_message_bytes",
-    max_subscription_bytes="it is half of max_message_bytes",
-    max_notification_bytes="it is max_message_bytes",
-    max_task_result_bytes="it is half of max_message_bytes",
-    max_batch_messages="a batch has at most 1,000 messages",
-    max_client_info_bytes="it is always 64 KiB",
-    max_announcements="max_notifications bounds them, too",
-    max_announcement_bytes="it is always 1 MiB",
-    listen_timeout="connect_timeout bounds it, too",
-    max_events="max_notifications bounds it, too",
-    max_cache_entries="it is always 1,000; ResponseCache(max_entries=...) takes another number",
-    cache_timeout="it is always a day",
-    max_remembered_bytes="it is always 64 MiB",
-    max_known_tools="it is always 10,000",
-    max_schema_bytes="it is always 256 KiB",
-    max_open_elicitations="it is always 1,000",
-    max_pages="it is always 10,000",
-    max_parked_per_principal="it is a tenth of max_parked",
-    max_parked_notification_bytes="it is always 1 MiB",
-    max_tasks_per_principal="it is a tenth of max_tasks",
-    max_used_states="it is always 100,000",
-    max_request_state_bytes="it is always 64 KiB",
-    max_uri_length="it is always 8,192 characters",
-    max_listed_files="it is always 1,000",
-    max_scanned_files="it is always 50,000",
-    max_upstreams_per_principal="it is half of max_upstreams",
-    upstream_idle_timeout="it is always 300 s",
+    {
+        "it is 8 times max_message_bytes": "max_decoded_bytes",
+        "it is 4 times max_message_bytes": "max_inbound_bytes",
+        "it is max_message_bytes": "max_notification_bytes",
+        "it is half of max_message_bytes": "max_subscription_bytes max_task_result_bytes",
+        "max_notifications bounds it, too": "max_announcements max_events",
+        "connect_timeout bounds it, too": "listen_timeout",
+        "it is a tenth of max_parked": "max_parked_per_principal",
+        "it is a tenth of max_tasks": "max_tasks_per_principal",
+        "it is half of max_upstreams": "max_upstreams_per_principal",
+        "it is always 1,000; ResponseCache(max_entries=...) takes another number": "max_cache_entries",
+        "it is always 1,000": "max_batch_messages max_listed_files max_open_elicitations",
+        "it is always 10,000": "max_known_tools max_pages",
+        "it is always 50,000": "max_scanned_files",
+        "it is always 100,000": "max_used_states",
+        "it is always 8,192 characters": "max_uri_length",
+        "it is always 64 KiB": "max_client_info_bytes max_request_state_bytes",
+        "it is always 256 KiB": "max_schema_bytes",
+        "it is always 1 MiB": "max_announcement_bytes max_parked_notification_bytes",
+        "it is always 64 MiB": "max_remembered_bytes",
+        "it is always 300 s": "upstream_idle_timeout",
+        "it is always a day": "cache_timeout",
+    },
 )
 @attrs.frozen(kw_only=True)
 class Limits:

@@ -13,7 +13,17 @@ from typing import Any, Final
 
 import attrs
 import pytest
-from inside_base import BATCH_REVISION, LATEST, LATEST_LEGACY, LEGACY, METHODS, MODERN, MethodRule, Side
+from inside_base import (
+    BATCH_REVISION,
+    LATEST,
+    LATEST_LEGACY,
+    LEGACY,
+    METHODS,
+    MODERN,
+    MethodRule,
+    Side,
+    refuse_unknown,
+)
 from inside_base import errors_module as errors
 from inside_base import revisions_module as revisions
 from places import DATA
@@ -21,6 +31,7 @@ from places import DATA
 import trio_mcp
 from trio_mcp import (
     ABSENT,
+    ClientOptions,
     ConnectionLost,
     HttpServerSettings,
     HttpStatusError,
@@ -231,7 +242,7 @@ def test_limits_cannot_be_changed() -> None:
 
 GONE_SETTINGS: Final = {
     "body_timeout": "message_timeout bounds it",
-    "handshake_timeout": "message_timeout bounds it, too",
+    "handshake_timeout": "message_timeout bounds it",
     "head_timeout": "it is half of message_timeout",
     "ping_timeout": "it is twice keep_alive_interval",
     "authenticate_timeout": "it is always 30 s",
@@ -247,9 +258,9 @@ GONE_LIMITS: Final = {
     "max_subscription_bytes": "it is half of max_message_bytes",
     "max_notification_bytes": "it is max_message_bytes",
     "max_task_result_bytes": "it is half of max_message_bytes",
-    "max_batch_messages": "a batch has at most 1,000 messages",
+    "max_batch_messages": "it is always 1,000",
     "max_client_info_bytes": "it is always 64 KiB",
-    "max_announcements": "max_notifications bounds them, too",
+    "max_announcements": "max_notifications bounds it, too",
     "max_announcement_bytes": "it is always 1 MiB",
     "listen_timeout": "connect_timeout bounds it, too",
     "max_events": "max_notifications bounds it, too",
@@ -284,6 +295,10 @@ def test_what_went_is_refused_with_what_there_is_instead() -> None:
                 make(**{name: 5})
             assert str(caught.value) == f"there is no {kind} {name} any more: {instead}"
             assert name not in inspect.signature(make).parameters
+    with pytest.raises(
+        TypeError, match=r"^there is no option max_input_rounds: write limits=Limits\(max_input_r"
+    ):
+        refuse_unknown({"max_input_rounds": 5}, ClientOptions)
     both: dict[str, Any] = {"max_events": 1, "max_pages": 1}
     with pytest.raises(TypeError, match=r"no limit max_events any more: .*; there is no limit max_pages any"):
         attrs.evolve(Limits(), **both)

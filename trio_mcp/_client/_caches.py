@@ -94,11 +94,6 @@ class ResponseCache:
         self._hits = 0
         self._misses = 0
 
-    @classmethod
-    def within(cls, limits: Limits) -> ResponseCache:
-        """Return a new one with the bounds of `limits`."""
-        return cls(max_bytes=limits.max_cache_bytes)
-
     def clear(self) -> None:
         """Forget everything."""
         self._store.clear()

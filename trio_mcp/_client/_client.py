@@ -232,7 +232,7 @@ class Client(LowLevelClient):
     are made again, once.
 
     A modern server may ask for input before it answers `call_tool`, `get_prompt` or `read_resource`; the client's
-    handlers answer, and the request is sent again, at most ``max_input_rounds`` times. That is all inside one
+    handlers answer, and the request is sent again, `Limits.max_input_rounds` times at most. All is inside one
     call: one deadline, one ``on_progress``. The call raises what a handler raises. With
     ``input_required="return"`` an `InputRequiredResult` is returned instead, and the caller sends the request
     again, with ``input_responses`` and ``request_state`` (2026-07-28, basic/patterns/mrtr).

@@ -159,20 +159,18 @@ class Connection:
     _stale: ConnectionLost | None = attrs.field(default=None, init=False)
     _scopes: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
 
-    def check_size(self, most: int = MAX_DESCRIPTION_BYTES) -> None:
+    def check_size(self) -> None:
         """Check that the server's description of itself is small enough to keep.
 
-        Args:
-            most: How many bytes it may take in memory.
-
         Raises:
-            RemoteProtocolError: It takes more.
+            RemoteProtocolError: It takes more than `MAX_DESCRIPTION_BYTES` in memory.
         """
         described = (self.server_info, self.capabilities)
         written = [None if one is None else to_wire(one, self.revision) for one in described]
-        if cost_of([self.instructions, *written]) > most:
+        if cost_of([self.instructions, *written]) > MAX_DESCRIPTION_BYTES:
             raise RemoteProtocolError(
-                f"the server's info, capabilities and instructions take more than {most} bytes in memory"
+                "the server's info, capabilities and instructions take more than "
+                f"{MAX_DESCRIPTION_BYTES} bytes in memory"
             )
 
     def begin(self, subscriptions: Subscriptions, limits: Limits) -> None:

@@ -748,14 +748,15 @@ MAX_HEAD_BYTES: Final = 32 * KIB
 @final
 @without(
     "setting",
-    body_timeout="message_timeout bounds it",
-    handshake_timeout="message_timeout bounds it, too",
-    head_timeout="it is half of message_timeout",
-    ping_timeout="it is twice keep_alive_interval",
-    authenticate_timeout="it is always 30 s",
-    stream_timeout="it is always 5 s",
-    retry_delay="it is always 1 s",
-    max_head_bytes="it is always 32 KiB",
+    {
+        "message_timeout bounds it": "body_timeout handshake_timeout",
+        "it is half of message_timeout": "head_timeout",
+        "it is twice keep_alive_interval": "ping_timeout",
+        "it is always 30 s": "authenticate_timeout",
+        "it is always 5 s": "stream_timeout",
+        "it is always 1 s": "retry_delay",
+        "it is always 32 KiB": "max_head_bytes",
+    },
 )
 @attrs.frozen(kw_only=True)
 class HttpServerSettings:

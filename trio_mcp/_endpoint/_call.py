@@ -111,9 +111,7 @@ class RequestLoans:
         if amount <= SMALL or self._pool is None:
             return
         if cost > max_decoded_bytes:
-            raise _too_costly(
-                f"{cost} bytes of memory decoded; it may take {max_decoded_bytes}, 8 times max_message_bytes"
-            )
+            raise _too_costly(f"{cost} bytes of memory decoded; 8 times max_message_bytes is {max_decoded_bytes}")
         if amount > self._pool.most_of_one:
             limit = f"{self._pool.own_setting} is {self._pool.most_of_one}"
             raise _too_costly(f"{amount} bytes of memory while it is served; {limit}")

@@ -109,7 +109,6 @@ class Endpoint:
     _routes: dict[str, dict[str, Callable[[HttpCall, RequestSlot], Awaitable[None]]]] = attrs.field(init=False)
     _others: OtherRoutes = attrs.field(init=False)
     _answer_forms: tuple[str, ...] = attrs.field(init=False)  # which a client must accept
-    _max_decoded_bytes: int = attrs.field(init=False)
     _decode: Callable[[HttpCall, bytes], Any] = attrs.field(init=False)
     _is_draining: bool = attrs.field(default=False, init=False)
     _active: int = attrs.field(default=0, init=False)
@@ -118,7 +117,6 @@ class Endpoint:
     def __attrs_post_init__(self) -> None:
         settings, legacy = self.settings, self._legacy
         self._answer_forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
-        self._max_decoded_bytes = self._server.limits.max_decoded_bytes
         self.serves_websockets = settings.websocket or self._only_websockets
         self._hosts = settings.host_rules()
         self._pages = PageRules(settings)
@@ -401,7 +399,7 @@ class Endpoint:
             await self._legacy.post(call, slot, PostBody(body, value, [message]))
 
     def _decoded(self, call: HttpCall, body: bytes) -> Any:
-        call.loans.serve(body, self._max_decoded_bytes)
+        call.loans.serve(body, self._server.limits.max_decoded_bytes)
         try:
             return _json.decode(body)
         except (ValueError, RecursionError) as error:

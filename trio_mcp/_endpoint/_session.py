@@ -46,9 +46,6 @@ _log: Final = Log("trio_mcp.http")
 STANDALONE: Final = 0
 """The number of the stream for messages that belong to no POST."""
 
-RETRY_MS: Final = 1_000
-"""Milliseconds that clients are asked to wait before they resume a stream."""
-
 STREAM_TIMEOUT: Final = 5.0
 """Seconds that a question of a handler waits for its client to open the stream of its session (GET), if responses
 are no streams (`json_only`): clients that open one do so at once."""
@@ -228,7 +225,6 @@ class LegacySession:
             self._store_soon,
             max_bytes=self._server.limits.max_outbox_bytes,
             keep_alive=settings.keep_alive_interval,
-            retry_ms=RETRY_MS,
             event_type=self._event_type,
             is_optional=number == STANDALONE,
             on_dropped=self._dropped,

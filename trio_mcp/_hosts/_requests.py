@@ -697,8 +697,7 @@ class RequestBody:
         if self.is_complete:
             parts, self._parts = self._parts, []
             return parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)
-        seconds = self._settings.message_timeout
-        problem = f"the body did not arrive within {seconds:g} seconds (message_timeout)"
+        problem = f"the body did not arrive within {self._settings.message_timeout:g} s (message_timeout)"
         raise HttpRefused(408, problem, self._closing)
 
     @property

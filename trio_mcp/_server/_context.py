@@ -87,7 +87,7 @@ def weight_of(params: Mapping[str, Any] | Encoded | str | None) -> int:
     return NOTIFICATION_BYTES + cost_of(params)
 
 
-MAX_PARKED_NOTIFICATION_BYTES: Final = MIB
+MAX_KEPT_BYTES: Final = MIB
 """What the notifications of one parked handler may take in memory: there may be ten thousand handlers."""
 
 
@@ -103,12 +103,10 @@ class KeptNotifications:
     Args:
         limits: How many are kept.
         has_room: Whether so many bytes in all may be kept. Called before they are.
-        max_bytes: How much memory they may take together.
     """
 
     _limits: Limits
     _has_room: Callable[[int], bool]
-    _max_bytes: int = MAX_PARKED_NOTIFICATION_BYTES
     is_parked: bool = attrs.field(default=False, init=False)
     _queue: deque[tuple[Send, int]] = attrs.field(factory=deque[tuple[Send, int]], init=False)
     _bytes: int = attrs.field(default=0, init=False)
@@ -129,7 +127,7 @@ class KeptNotifications:
         """
         if self.is_parked:
             while self._queue and (
-                len(self._queue) >= self._limits.max_notifications or self._bytes + weight > self._max_bytes
+                len(self._queue) >= self._limits.max_notifications or self._bytes + weight > MAX_KEPT_BYTES
             ):
                 self._drop()
             while not self._has_room(self._bytes + weight):
@@ -158,7 +156,7 @@ class KeptNotifications:
                 "%d are kept (max_notifications), of %d bytes together",
                 self._dropped,
                 self._limits.max_notifications,
-                self._max_bytes,
+                MAX_KEPT_BYTES,
             )
             self._dropped = 0
         try:

@@ -212,8 +212,7 @@ class DirectorySource(ResourceSource):
         hidden: Whether files are served whose name, or a folder's on the path, begins with a dot; also if a
             symbolic link of another name leads there.
         template: What clients see of all of them.
-        max_listed: How many are listed.
-        max_scanned: How many files and folders are looked at to find those.
+        max_scanned: How many files and folders are looked at to list them.
 
     Raises:
         ValueError: The pattern is not valid.
@@ -225,7 +224,6 @@ class DirectorySource(ResourceSource):
     prefix: str = attrs.field(converter=normalised)
     _glob: _Glob = attrs.field(alias="pattern", converter=_Glob)
     hidden: bool
-    max_listed: int = MAX_LISTED
     max_scanned: int = MAX_SCANNED
     _warnings: list[str] = attrs.field(factory=list[str], init=False)
 
@@ -263,9 +261,9 @@ class DirectorySource(ResourceSource):
 
     def resources(self) -> Iterator[types.Resource]:
         """Yield the files, by name, folder after folder, as many as are listed."""
-        found = itertools.islice(self._walk(), self.max_listed + 1)
+        found = itertools.islice(self._walk(), MAX_LISTED + 1)
         for count, (names, status) in enumerate(found):
-            if count == self.max_listed:
+            if count == MAX_LISTED:
                 self._warn_once(f"more than {count} files")
                 return
             yield described_file(self._resource(names), status)

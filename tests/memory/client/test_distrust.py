@@ -115,7 +115,7 @@ async def open_on(
     capabilities = handlers.declared(ClientCapabilities())
     identity = ClientIdentity(Implementation(name="t", version="1"), capabilities, revisions)
     questions = Questions(handlers, capabilities)
-    limits = Limits(max_inbound_requests=3)
+    limits = Limits(max_inbound_requests=3, max_input_rounds=3)
     memory = ClientCaches(None, None, capabilities)
 
     def messages() -> ServerMessages:
@@ -132,7 +132,6 @@ async def open_on(
     )
     settings = ClientSettings(
         request_timeout=1e9,
-        max_input_rounds=3,
         limits=limits,
         result_types={revision: {} for revision in Revision},
     )

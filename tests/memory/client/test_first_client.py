@@ -581,7 +581,7 @@ async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.test
         on_frame=None,
         forget=memory.forget,
     )
-    settings = ClientSettings(request_timeout=math.inf, max_input_rounds=3, limits=limits, result_types={})
+    settings = ClientSettings(request_timeout=math.inf, limits=limits, result_types={})
     client = Client(reconnecting, questions, settings, memory)
     async with trio.open_nursery() as nursery:
         connected = trio.Event()
