@@ -306,7 +306,7 @@ class Lagged(McpError):
     def __str__(self) -> str:
         return (
             f"the listener was too slow: more than {self.max_events} different changes wait for it (max_events), "
-            "or they take too much memory (max_notification_bytes)"
+            "or they take too much memory (max_message_bytes)"
         )
 
 

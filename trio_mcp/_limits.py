@@ -6,14 +6,16 @@ import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from functools import cache
+from functools import cache, wraps
 from inspect import unwrap
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, Union, final, get_args, get_origin, is_typeddict
+from typing import Any, Final, Literal, TypeVar, Union, final, get_args, get_origin, is_typeddict
 
 import attrs
 
 from ._printable import shown
+
+_T = TypeVar("_T")
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -109,10 +111,40 @@ def check_seconds(name: str, value: object, *, may_be_zero: bool = True, is_told
 
 
 _INSTEAD: Final = {
+    "max_input_rounds": "write limits=Limits(max_input_rounds=...)",
     "headers": "write HttpServerParameters(url, headers=...) in place of the URL",
     "timeout": "write 'with trio.fail_after(seconds):' around it, or open_client(request_timeout=...) for all",
 }
-"""What to write in place of options that others have."""
+"""What to write in place of options that there were, or that others have."""
+
+
+def _refuse(words: str, given: Iterable[str], instead: Mapping[str, str]) -> None:
+    refused = [f"{words.format(name)}: {instead[name]}" for name in given if name in instead]
+    if refused:
+        raise TypeError("; ".join(refused))
+
+
+def without(kind: str, instead: Mapping[str, str]) -> Callable[[type[_T]], type[_T]]:
+    """Let a class refuse fields that it had once by a `TypeError` that says what there is instead.
+
+    Args:
+        kind: What its fields are, such as ``limit``.
+        instead: The names of those that it had, by what there is instead.
+    """
+    gone = {name: text for text, names in instead.items() for name in names.split()}
+
+    def refusing(cls: type[_T]) -> type[_T]:
+        make: Callable[..., None] = cls.__init__
+
+        @wraps(make)
+        def init(self: _T, *args: object, **fields: object) -> None:
+            _refuse(f"there is no {kind} {{}} any more", fields, gone)
+            make(self, *args, **fields)
+
+        cls.__init__ = init  # type: ignore[assignment]
+        return cls
+
+    return refusing
 
 
 def refuse_unknown(options: Mapping[str, object], known: type[Any]) -> None:
@@ -129,9 +161,7 @@ def refuse_unknown(options: Mapping[str, object], known: type[Any]) -> None:
     if unknown:
         names = ", ".join(sorted(unknown))
         if unknown <= _INSTEAD.keys():
-            raise TypeError(
-                f"there is no option {names}: {'; '.join(_INSTEAD[name] for name in sorted(unknown))}"
-            )
+            _refuse("there is no option {}", sorted(unknown), _INSTEAD)
         raise TypeError(f"there is no option {names}; see {known.__name__}: {', '.join(known.__annotations__)}")
 
 
@@ -292,180 +322,167 @@ def _positive(default: float) -> float:
 
 
 @final
+@without(
+    "limit",
+    {
+        "it is 8 times max_message_bytes": "max_decoded_bytes",
+        "it is 4 times max_message_bytes": "max_inbound_bytes",
+        "it is max_message_bytes": "max_notification_bytes",
+        "it is half of max_message_bytes": "max_subscription_bytes max_task_result_bytes",
+        "max_notifications bounds it, too": "max_announcements max_events",
+        "connect_timeout bounds it, too": "listen_timeout",
+        "it is a tenth of max_parked": "max_parked_per_principal",
+        "it is a tenth of max_tasks": "max_tasks_per_principal",
+        "it is half of max_upstreams": "max_upstreams_per_principal",
+        "it is always 1,000; ResponseCache(max_entries=...) takes another number": "max_cache_entries",
+        "it is always 1,000": "max_batch_messages max_listed_files max_open_elicitations",
+        "it is always 10,000": "max_known_tools max_pages",
+        "it is always 50,000": "max_scanned_files",
+        "it is always 100,000": "max_used_states",
+        "it is always 8,192 characters": "max_uri_length",
+        "it is always 64 KiB": "max_client_info_bytes max_request_state_bytes",
+        "it is always 256 KiB": "max_schema_bytes",
+        "it is always 1 MiB": "max_announcement_bytes max_parked_notification_bytes",
+        "it is always 64 MiB": "max_remembered_bytes",
+        "it is always 300 s": "upstream_idle_timeout",
+        "it is always a day": "cache_timeout",
+    },
+)
 @attrs.frozen(kw_only=True)
 class Limits:
-    """What one connection may cost. Every queue, buffer, table and wait is bounded by one of these.
+    """What one connection may cost. Every queue, buffer, table and wait is bounded.
 
-    Sizes are bytes, durations are seconds; ``math.inf`` means "never" for a duration.
+    Sizes are bytes, durations are seconds; ``math.inf`` means "never" for a duration. What follows from one of
+    these can be read, and not set: `max_decoded_bytes` and others.
+
+    Messages:
 
     Attributes:
-        max_message_bytes: The largest message that is received or sent. A larger line costs only itself: the
-            request it held is refused, or the request it answered fails, and the connection goes on.
-        max_decoded_bytes: What one received message may take in memory once it is decoded, by an estimate that
-            is never too low: ``[]`` takes eighty bytes, and each letter of a text with an emoji in it four. A
-            message that takes more is treated like one that is too large, and not decoded. Also what the pages of
-            one list may take together that a client reads in one go (``await client.list_tools()``).
-        max_inbound_requests: Requests of the peer that are served at once. Further requests wait, unstarted;
-            answers, cancellations and pings still get through. Also of the questions that come with one modern
-            result.
-        max_inbound_bytes: What the requests being served may take in memory together, as they came and decoded,
-            before further ones wait. Also what a client keeps over HTTP of responses that have not come to their
-            end, as bytes, before it reads only the oldest of them on.
-        max_waiting_bytes: What the waiting requests may weigh together, as they came, each with 256 bytes for
-            itself. When it is exceeded, reading pauses until there is room, but for no longer than
-            `slow_consumer_timeout`, and not at all while a question of ours is open. From then on, until at most
-            half of it is taken, reading goes on, and requests that find no room are refused with ``SERVER_BUSY``:
-            so answers, cancellations and pings get through.
-        max_subscriptions: What one connection may be subscribed to: how many ``subscriptions/listen`` requests it
-            has open and how many resources these name, together; and how many resources a session of the
-            legacy era has subscribed to. Further subscriptions are refused. Requests that stand open like this
-            are not among `max_inbound_requests`.
-        max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection, or over HTTP of one
-            client, may take in memory together, as they came and decoded; and what the URIs weigh that a session
-            of the legacy era has subscribed to.
-        max_batch_messages: Messages in one batch, where the revision has batches. A larger one is refused whole.
-        max_outbound_requests: Requests of ours without an answer, but for those that were given up. Further
-            callers wait for their turn.
-        max_outbox_bytes: What may lie ready to be written before senders wait. When what cannot wait (answers to
-            pings, refusals, cancellations) exceeds it alone, because the peer does not read, nothing of the peer
-            is read either until it does.
-        max_notifications: Notifications received and not yet handled: of the progress of each call that wants it,
-            and of all others together.
-        max_notification_bytes: What they may take in memory: the progress of all calls together, and all others.
-        max_client_info_bytes: The size of the capabilities and ``clientInfo`` of a client that begins a
-            connection of the legacy era, together, as JSON. They are kept as long as the connection.
-        max_announcements: Notifications of `Server.notify` that wait for one session to read them; the oldest
-            goes for a new one.
-        max_announcement_bytes: What they may weigh together, as they are sent.
-        max_kept_bytes: What a server keeps for all its clients together may weigh in memory: bodies being read,
-            requests being served, answers not yet read, sessions, parked handlers, subscriptions, stored events.
-            Beyond it, the client that holds most gives way, or the new request is refused with ``SERVER_BUSY``.
-        max_kept_bytes_per_principal: The same, for one client: a principal, or an address without authentication.
-        slow_consumer_timeout: How long a full line of notifications holds up reading before the oldest of what
-            can be merged or dropped goes; how long waiting requests hold it up before further ones are refused
-            (`max_waiting_bytes`); how long a lost connection's calls may go on handling progress that has come;
-            and how long a stuck sink holds up reading a server's standard error before lines are dropped.
-        connect_timeout: From opening the transport until both sides have agreed on a revision.
-        discover_timeout: How long a server may leave ``server/discover`` unanswered before it counts as one of
-            the legacy era. It is part of `connect_timeout`, and has no effect if the server must be modern.
-        goodbye_timeout: How long leaving a connection may wait for the peer to take the last messages.
-        drain_timeout: How long handlers may finish after the server was asked to stop; and how long the lifespan
-            may still take to begin when the only client has ended its input meanwhile.
-        lifespan_timeout: How long the lifespan may take to end when the only client has gone. It does not apply
-            if the server was asked to stop, because then it can be asked again.
-        terminate_timeout: How long a server process may take to exit after its input was closed, and again
-            after it was asked to terminate, before it is killed.
+        max_message_bytes: The largest message that is received or sent; one that is larger costs only itself.
+            What messages may take in memory follows from it: one message 8 times as much, the requests being
+            served 4 times, the notifications that wait as much, and subscriptions half.
+        max_file_bytes: The largest file that is read for a resource or a tool's result.
+
+    What is done at once:
+
+    Attributes:
+        max_inbound_requests: Requests of the peer that are served at once. Further ones wait, unstarted; answers,
+            cancellations and pings still get through. Also of the questions that come with one modern result.
+        max_waiting_bytes: What the waiting requests may weigh, as they came. Beyond it reading pauses, for
+            `slow_consumer_timeout` at most; then requests are refused with ``SERVER_BUSY``, until half is free.
+        max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
+        max_subscriptions: What one connection may be subscribed to: its ``subscriptions/listen`` requests and the
+            resources that these name, or those of a session of the legacy era. Further ones are refused.
+        max_input_rounds: How often one request may ask for input before it fails.
         max_threads: Tools and resources written as plain functions, and files, that threads run and read at once,
-            per server and run of Trio. Threads that wait for an answer of their client are not counted. Over HTTP
-            one client gets three quarters of those that others have left. A place that becomes free goes to the
-            client that has fewest of those that wait.
-        max_asking_threads: Threads that wait for an answer of their client, per server and run of Trio, and those
-            that go on after such a wait was cancelled. One client gets no more than are left to others. Further
+            per server and run of Trio. Over HTTP one client gets three quarters of those that others have left.
+        max_asking_threads: Threads that wait for an answer of their client, per server and run of Trio; further
             questions of plain functions are refused with ``SERVER_BUSY``.
+        max_upstreams: Connections of a running `Proxy` to its server; one client gets half of them. For a further
+            one an idle one ends; if none is idle, it is refused with ``SERVER_BUSY``.
+
+    What is kept:
+
+    Attributes:
+        max_outbox_bytes: What may lie ready to be written before senders wait. If what cannot wait (refusals,
+            answers to pings) exceeds it alone, nothing is read either until the peer reads.
+        max_notifications: Notifications that wait to be handled: of the progress of each call, of all others
+            together, of `Server.notify` for one session, and different changes for one listener of a client.
+        max_kept_bytes: What a server keeps for all its clients together, in memory: requests, answers not yet
+            read, sessions, parked handlers, subscriptions, events. Beyond it, the client that holds most gives
+            way, or a request is refused with ``SERVER_BUSY``.
+        max_kept_bytes_per_principal: The same, for one client: a principal, or an address without authentication.
+        max_parked: Handlers that wait for their client between two of its requests, per running server; one
+            client gets a tenth of them. For a further one the oldest of the client that has most is cancelled.
+        parked_timeout: How long such a handler waits, and how long its state is good for; more than 0.
+        max_tasks: Tasks that a running server keeps until their ``ttl`` is over; one client gets a tenth of them.
+            A further one is refused with ``SERVER_BUSY``, or answered without a task if it need not be one.
+        max_cache_bytes: What the results that a client keeps may take in memory together.
+
+    Waits:
+
+    Attributes:
+        connect_timeout: From opening the transport until both sides have agreed on a revision; also how long a
+            server may take to grant a subscription that the client renews by itself.
+        discover_timeout: How long a server may leave ``server/discover`` unanswered before it counts as one of
+            the legacy era. Part of `connect_timeout`; without effect if the server must be modern.
+        slow_consumer_timeout: How long reading waits for those who do not keep up, before progress and log
+            messages are dropped and requests refused; and how long a lost connection's calls may handle progress.
         thread_timeout: How long the call of a plain function waits for a thread while all of them are still busy
             with calls that were given up, before it is refused.
-        max_parked: Handlers that wait for their client between two of its requests, per running server. For a
-            further one the oldest of the client that has most is cancelled, and its state is refused as expired.
-        max_parked_per_principal: The same, for one client: a principal, an address without authentication, or a
-            connection. Further ones are refused with ``SERVER_BUSY``.
-        max_parked_notification_bytes: What the notifications may weigh in memory that are kept for one such
-            handler, up to `max_notifications` of them; the oldest go for new ones.
-        parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for;
-            more than 0.
-        max_tasks: Tasks that a running server keeps, those that have ended included, until their ``ttl`` is over.
-            A further one is refused with ``SERVER_BUSY``, or answered without a task if it need not be one. None
-            is dropped before its time.
-        max_tasks_per_principal: The same, for one client: a principal, an address without authentication, or a
-            connection.
-        max_task_result_bytes: The largest result of a task, as JSON; a task with a larger one fails.
-        max_used_states: States that a server remembers as used until they expire, for all clients, where they are
-            good for one request only (`Server`, ``single_use_states``). One client may have half of what is left
-            to others. A request with a further one is refused with ``SERVER_BUSY``; none is forgotten before.
-        max_request_state_bytes: What a state may weigh that the client carries from one request to the next.
-        max_input_rounds: How often one request may ask for input before it fails.
-        max_uri_length: Characters of a URI that a client asks for.
-        max_file_bytes: The largest file that is read for a resource or a tool's result.
-        max_listed_files: Files of one directory that are listed as resources; the others can still be read.
-        max_scanned_files: Files and folders of one directory that are looked at to find those.
-        max_pages: Pages of one list that a client reads before it takes the server to be broken.
-        max_open_elicitations: Elicitations by URL that a client remembers until their end is reported.
-        max_upstreams: Connections of a running `Proxy` to its server, for all clients. For a further one the one
-            ends that is idle for longest, of the client that has most; if all are in use, it is refused with
-            ``SERVER_BUSY``.
-        max_upstreams_per_principal: The same, for one client: a principal, an address without authentication, or
-            a connection.
-        upstream_idle_timeout: How long such a connection is kept for clients without a session (from 2026-07-28
-            on) while no request needs it; twice as long at most.
-        listen_timeout: How long a server may take to grant a subscription that the client renews by itself.
-        max_events: Different changes that may wait for one listener of a client. They may take as much memory as
-            `max_notification_bytes` says.
-        max_cache_entries: Results that a client keeps.
-        max_cache_bytes: What the results that a client keeps may take in memory together.
-        cache_timeout: How long a client keeps a result at most, even if the server allows longer.
-        max_remembered_bytes: What a client may remember of its server, in memory: up to a half for what tools
-            promise of their outputs (`max_known_tools`), a quarter for the server's description of itself when
-            they agree on a revision, and an eighth each for arguments that go into header fields over HTTP, and
-            for `max_open_elicitations`. What was listed or asked first is forgotten first; a server with a larger
-            description is refused.
-        max_known_tools: Tools whose output schema a client remembers from listing them.
-        max_schema_bytes: The largest output schema that a client checks results against, as JSON. It may nest 100
-            levels deep, and going through it must not take more than 100,000 steps.
+        goodbye_timeout: How long leaving a connection may wait for the peer to take the last messages.
+        drain_timeout: How long handlers may finish after the server was asked to stop.
+        lifespan_timeout: How long the lifespan may take to end when the only client has gone.
+        terminate_timeout: How long a server process may take to exit after its input was closed, and again
+            after it was asked to terminate, before it is killed.
     """
 
     max_message_bytes: int = _size(16 * MIB)
-    max_decoded_bytes: int = _size(128 * MIB)
+    max_file_bytes: int = _size(8 * MIB)
     max_inbound_requests: int = _size(100)
-    max_inbound_bytes: int = _size(64 * MIB)
     max_waiting_bytes: int = _size(16 * MIB)
-    max_subscriptions: int = _size(1_000)
-    max_subscription_bytes: int = _size(8 * MIB)
-    max_batch_messages: int = _size(1_000)
     max_outbound_requests: int = _size(1_000)
+    max_subscriptions: int = _size(1_000)
+    max_input_rounds: int = _size(10)
+    max_threads: int = _size(40)
+    max_asking_threads: int = _size(250)
+    max_upstreams: int = _size(200)
     max_outbox_bytes: int = _size(1 * MIB)
     max_notifications: int = _size(1_000)
-    max_notification_bytes: int = _size(16 * MIB)
-    max_client_info_bytes: int = _size(64 * KIB)
-    max_announcements: int = _size(1_000)
-    max_announcement_bytes: int = _size(1 * MIB)
     max_kept_bytes: int = _size(256 * MIB)
     max_kept_bytes_per_principal: int = _size(128 * MIB)
-    slow_consumer_timeout: float = _seconds(1.0)
+    max_parked: int = _size(10_000)
+    parked_timeout: float = _positive(600.0)
+    max_tasks: int = _size(10_000)
+    max_cache_bytes: int = _size(32 * MIB)
     connect_timeout: float = _seconds(30.0)
     discover_timeout: float = _seconds(5.0)
+    slow_consumer_timeout: float = _seconds(1.0)
+    thread_timeout: float = _seconds(5.0)
     goodbye_timeout: float = _seconds(2.0)
     drain_timeout: float = _seconds(5.0)
     lifespan_timeout: float = _seconds(30.0)
     terminate_timeout: float = _seconds(2.0)
-    listen_timeout: float = _seconds(30.0)
-    max_events: int = _size(1_000)
-    max_cache_entries: int = _size(1_000)
-    max_cache_bytes: int = _size(32 * MIB)
-    cache_timeout: float = _seconds(86_400.0)
-    max_remembered_bytes: int = _size(64 * MIB)
-    max_known_tools: int = _size(10_000)
-    max_schema_bytes: int = _size(256 * KIB)
-    max_threads: int = _size(40)
-    max_asking_threads: int = _size(250)
-    thread_timeout: float = _seconds(5.0)
-    max_parked: int = _size(10_000)
-    max_parked_per_principal: int = _size(1_000)
-    max_parked_notification_bytes: int = _size(1 * MIB)
-    parked_timeout: float = _positive(600.0)
-    max_tasks: int = _size(10_000)
-    max_tasks_per_principal: int = _size(1_000)
-    max_task_result_bytes: int = _size(8 * MIB)
-    max_used_states: int = _size(100_000)
-    max_request_state_bytes: int = _size(64 * KIB)
-    max_input_rounds: int = _size(10)
-    max_uri_length: int = _size(8 * KIB)
-    max_file_bytes: int = _size(8 * MIB)
-    max_listed_files: int = _size(1_000)
-    max_scanned_files: int = _size(50_000)
-    max_pages: int = _size(10_000)
-    max_open_elicitations: int = _size(1_000)
-    max_upstreams: int = _size(200)
-    max_upstreams_per_principal: int = _size(100)
-    upstream_idle_timeout: float = _seconds(300.0)
+
+    @property
+    def max_decoded_bytes(self) -> int:
+        """What one received message may take decoded, and the pages of a list that is read in one go: 128 MiB."""
+        return 8 * self.max_message_bytes
+
+    @property
+    def max_inbound_bytes(self) -> int:
+        """What the requests being served may take, and unfinished responses over HTTP: 64 MiB."""
+        return 4 * self.max_message_bytes
+
+    @property
+    def max_subscription_bytes(self) -> int:
+        """What the subscriptions of one connection may take, or over HTTP of one client: 8 MiB."""
+        return self.max_message_bytes // 2
+
+    @property
+    def max_notification_bytes(self) -> int:
+        """What the progress of all calls may take that waits, and all other notifications: 16 MiB each."""
+        return self.max_message_bytes
+
+    @property
+    def max_task_result_bytes(self) -> int:
+        """The largest result of a task, as JSON: 8 MiB."""
+        return self.max_message_bytes // 2
+
+    @property
+    def max_parked_per_principal(self) -> int:
+        """The parked handlers of one client: a principal, an address or a connection: 1,000."""
+        return max(1, self.max_parked // 10)
+
+    @property
+    def max_tasks_per_principal(self) -> int:
+        """The tasks of one client: 1,000."""
+        return max(1, self.max_tasks // 10)
+
+    @property
+    def max_upstreams_per_principal(self) -> int:
+        """The connections of a proxy for one client: 100."""
+        return max(1, self.max_upstreams // 2)
 
 
 @final

@@ -228,7 +228,8 @@ class Player:
             resources: list[str] = [what for what in do.what if "://" in what]
             if resources:
                 resources.append(f"x://{do.token}")  # by which the checker knows its requests
-            async with self.opened.listen(resources=resources, **lists) as events:
+            # However small `max_notifications` is: what is too slow is tested elsewhere.
+            async with self.opened.listen(resources=resources, max_events=1_000, **lists) as events:
                 self.add("listening", token=do.token, what=list(do.what))
                 try:
                     async for event in events:

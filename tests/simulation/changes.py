@@ -380,7 +380,7 @@ class ChangeRules(Judged):
 
     def rule_announcements_are_sent(self) -> Found:
         """Every session gets what is announced to all, once and in order; nobody else does."""
-        few = "max_announcements" in self.begin["small"]
+        few = "max_notifications" in self.begin["small"]
         sessions = [each for each in self.subscriptions if "announce" in each.what]
         for (conn, end, what), messages in self.of_change.items():
             if what != "announce" or end != "server":

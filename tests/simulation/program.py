@@ -41,12 +41,12 @@ LIMITS: Final[dict[str, dict[str, Any]]] = {
     "places": {"max_inbound_requests": 2},
     "waiting": {"max_inbound_requests": 1, "max_waiting_bytes": 1_500},
     "outbox": {"max_outbox_bytes": 1_000},
-    "notices": {"max_notifications": 3, "max_notification_bytes": 6_000},
+    "notices": {"max_notifications": 3},
     "calls": {"max_outbound_requests": 2},
-    "parked": {"max_parked_per_principal": 2, "max_parked": 3, "parked_timeout": 1.5},
+    "parked": {"max_parked": 20, "parked_timeout": 1.5},
     "kept": {"max_kept_bytes_per_principal": 60_000, "max_kept_bytes": 80_000},
-    "inbound": {"max_inbound_bytes": 4_000},
-    "subscriptions": {"max_subscriptions": 1, "max_announcements": 2},
+    "messages": {"max_message_bytes": 8_000},
+    "subscriptions": {"max_subscriptions": 1},
 }
 """Small limits, by name. Few, so that their servers need not be made anew for each program."""
 
@@ -456,7 +456,7 @@ class _Maker:
         kind = self.pick(**kinds)
         call = None
         # A place is held while another one is waited for: where there are few, that is a deadlock by design.
-        has_places = self.limits not in {"places", "waiting", "calls", "inbound", "kept", "parked"}
+        has_places = self.limits not in {"places", "waiting", "calls", "messages", "kept", "parked"}
         if depth < 2 and kind != "roots" and self.chance(0.5) and has_places:
             script = self.steps(depth + 1) if self.chance(0.4) else (Step("sleep", self.seconds(1.0)),)
             call = Do(self.token(), script=script)

@@ -20,6 +20,7 @@ from trio_mcp._errors import PARSE_ERROR as PARSE_ERROR
 from trio_mcp._errors import SERVER_BUSY as SERVER_BUSY
 from trio_mcp._errors import TRANSPORT_FAILED as TRANSPORT_FAILED
 from trio_mcp._errors import UNSUPPORTED_PROTOCOL_VERSION as UNSUPPORTED_PROTOCOL_VERSION
+from trio_mcp._limits import refuse_unknown as refuse_unknown
 from trio_mcp._logs import FIRST as FIRST
 from trio_mcp._logs import MAX_KINDS as MAX_KINDS
 from trio_mcp._logs import PERIOD as PERIOD

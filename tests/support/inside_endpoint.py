@@ -11,6 +11,7 @@ from trio_mcp._endpoint._legacy import REPLACED_AT_ONCE as REPLACED_AT_ONCE
 from trio_mcp._endpoint._session import KEPT_FOR as KEPT_FOR
 from trio_mcp._endpoint._session import MAX_ID_LENGTH as MAX_ID_LENGTH
 from trio_mcp._endpoint._session import MAX_IDS as MAX_IDS
+from trio_mcp._endpoint._session import STREAM_TIMEOUT as STREAM_TIMEOUT
 from trio_mcp._endpoint._session import EarlyCancellations as EarlyCancellations
 from trio_mcp._endpoint._session import LegacySession as LegacySession
 from trio_mcp._hosts import _lean

@@ -20,6 +20,7 @@ from trio_mcp._server._elicitation import elicit_url as elicit_url
 from trio_mcp._server._elicitation import form_for as form_for
 from trio_mcp._server._files import MAX_DEPTH as MAX_DEPTH
 from trio_mcp._server._files import MAX_LINKS as MAX_LINKS
+from trio_mcp._server._files import DirectorySource as DirectorySource
 from trio_mcp._server._files import described_file as described_file
 from trio_mcp._server._files import is_plain_name as is_plain_name
 from trio_mcp._server._input_required import UsedStates as UsedStates
@@ -37,6 +38,7 @@ from trio_mcp._server._server import Servable as Servable
 from trio_mcp._server._session import ServerSession as ServerSession
 from trio_mcp._server._session import _serving as _serving
 from trio_mcp._server._skills import SkillCatalog as SkillCatalog
+from trio_mcp._server._skills import SkillRoot as SkillRoot
 from trio_mcp._server._threads import Holder as Holder
 from trio_mcp._server._threads import _Places as _Places
 from trio_mcp._server._tools import ToolOptions as ToolOptions

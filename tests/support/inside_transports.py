@@ -6,7 +6,6 @@ Tests import private names from here alone, so that moving one changes one file.
 from __future__ import annotations
 
 from trio_mcp._bindings._guarded_stream import GuardedStream as GuardedStream
-from trio_mcp._bindings._guarded_stream import Patience as Patience
 from trio_mcp._bindings._http_client import StreamableHttpChannel as StreamableHttpChannel
 from trio_mcp._bindings._http_client import open_streamable_http as open_streamable_http
 from trio_mcp._bindings._http_messages import HttpInbox as HttpInbox

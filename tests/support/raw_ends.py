@@ -36,6 +36,7 @@ class RawServer:
     Attributes:
         received: What it was sent, over all its connections.
         channels: Its connections.
+        instructions: What it says of itself.
     """
 
     def __init__(self, revision: str, script: Script | None = None) -> None:
@@ -44,6 +45,7 @@ class RawServer:
         self.received: list[dict[str, Any]] = []
         self.channels: list[Channel] = []
         self.ended = 0
+        self.instructions = "be kind"
         self._news = trio.lowlevel.ParkingLot()
 
     async def serve_channel(
@@ -76,7 +78,7 @@ class RawServer:
         method, is_modern = message.get("method"), self.revision == MODERN
         if method == "initialize" and not is_modern:
             result = {"protocolVersion": self.revision, "capabilities": CAPABILITIES, "serverInfo": INFO}
-            return answer(message, {**result, "instructions": "be kind", "notYet": 1})
+            return answer(message, {**result, "instructions": self.instructions, "notYet": 1})
         if method == "server/discover" and is_modern:
             return answer(
                 message,
@@ -86,7 +88,7 @@ class RawServer:
                     "cacheScope": "public",
                     "supportedVersions": [MODERN],
                     "capabilities": CAPABILITIES,
-                    "instructions": "be kind",
+                    "instructions": self.instructions,
                     "_meta": {f"{KEY}serverInfo": INFO},
                     "notYet": 1,
                 },

@@ -8,11 +8,22 @@ import json
 import math
 import pickle
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
 import pytest
-from inside_base import BATCH_REVISION, LATEST, LATEST_LEGACY, LEGACY, METHODS, MODERN, MethodRule, Side
+from inside_base import (
+    BATCH_REVISION,
+    LATEST,
+    LATEST_LEGACY,
+    LEGACY,
+    METHODS,
+    MODERN,
+    MethodRule,
+    Side,
+    refuse_unknown,
+)
 from inside_base import errors_module as errors
 from inside_base import revisions_module as revisions
 from places import DATA
@@ -20,7 +31,9 @@ from places import DATA
 import trio_mcp
 from trio_mcp import (
     ABSENT,
+    ClientOptions,
     ConnectionLost,
+    HttpServerSettings,
     HttpStatusError,
     Limits,
     LocalProtocolError,
@@ -225,6 +238,87 @@ def test_limits_cannot_be_changed() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         limits.max_threads = 5
     assert attrs.evolve(limits, max_threads=5) == Limits(max_threads=5)
+
+
+GONE_SETTINGS: Final = {
+    "body_timeout": "message_timeout bounds it",
+    "handshake_timeout": "message_timeout bounds it",
+    "head_timeout": "it is half of message_timeout",
+    "ping_timeout": "it is twice keep_alive_interval",
+    "authenticate_timeout": "it is always 30 s",
+    "stream_timeout": "it is always 5 s",
+    "retry_delay": "it is always 1 s",
+    "max_head_bytes": "it is always 32 KiB",
+}
+"""Settings that went, and what the refusal says of them."""
+
+GONE_LIMITS: Final = {
+    "max_decoded_bytes": "it is 8 times max_message_bytes",
+    "max_inbound_bytes": "it is 4 times max_message_bytes",
+    "max_subscription_bytes": "it is half of max_message_bytes",
+    "max_notification_bytes": "it is max_message_bytes",
+    "max_task_result_bytes": "it is half of max_message_bytes",
+    "max_batch_messages": "it is always 1,000",
+    "max_client_info_bytes": "it is always 64 KiB",
+    "max_announcements": "max_notifications bounds it, too",
+    "max_announcement_bytes": "it is always 1 MiB",
+    "listen_timeout": "connect_timeout bounds it, too",
+    "max_events": "max_notifications bounds it, too",
+    "max_cache_entries": "it is always 1,000; ResponseCache(max_entries=...) takes another number",
+    "cache_timeout": "it is always a day",
+    "max_remembered_bytes": "it is always 64 MiB",
+    "max_known_tools": "it is always 10,000",
+    "max_schema_bytes": "it is always 256 KiB",
+    "max_open_elicitations": "it is always 1,000",
+    "max_pages": "it is always 10,000",
+    "max_parked_per_principal": "it is a tenth of max_parked",
+    "max_parked_notification_bytes": "it is always 1 MiB",
+    "max_tasks_per_principal": "it is a tenth of max_tasks",
+    "max_used_states": "it is always 100,000",
+    "max_request_state_bytes": "it is always 64 KiB",
+    "max_uri_length": "it is always 8,192 characters",
+    "max_listed_files": "it is always 1,000",
+    "max_scanned_files": "it is always 50,000",
+    "max_upstreams_per_principal": "it is half of max_upstreams",
+    "upstream_idle_timeout": "it is always 300 s",
+}
+
+
+def test_what_went_is_refused_with_what_there_is_instead() -> None:
+    given: list[tuple[Callable[..., object], str, dict[str, str]]] = [
+        (Limits, "limit", GONE_LIMITS),
+        (HttpServerSettings, "setting", GONE_SETTINGS),
+    ]
+    for make, kind, gone in given:
+        for name, instead in gone.items():
+            with pytest.raises(TypeError) as caught:
+                make(**{name: 5})
+            assert str(caught.value) == f"there is no {kind} {name} any more: {instead}"
+            assert name not in inspect.signature(make).parameters
+    with pytest.raises(
+        TypeError, match=r"^there is no option max_input_rounds: write limits=Limits\(max_input_r"
+    ):
+        refuse_unknown({"max_input_rounds": 5}, ClientOptions)
+    both: dict[str, Any] = {"max_events": 1, "max_pages": 1}
+    with pytest.raises(TypeError, match=r"no limit max_events any more: .*; there is no limit max_pages any"):
+        attrs.evolve(Limits(), **both)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'max_evnets'"):
+        make_limits("max_evnets", 5)
+
+
+def test_what_follows_from_a_limit() -> None:
+    limits = Limits(max_message_bytes=1_000, max_parked=50, max_tasks=5, max_upstreams=1)
+    assert (limits.max_decoded_bytes, limits.max_inbound_bytes, limits.max_notification_bytes) == (
+        8_000,
+        4_000,
+        1_000,
+    )
+    assert (limits.max_subscription_bytes, limits.max_task_result_bytes) == (500, 500)
+    own = (limits.max_parked_per_principal, limits.max_tasks_per_principal, limits.max_upstreams_per_principal)
+    assert own == (5, 1, 1)
+    limits = Limits()
+    assert (limits.max_decoded_bytes, limits.max_inbound_bytes) == (128 * 2**20, 64 * 2**20)
+    assert (limits.max_parked_per_principal, limits.max_tasks_per_principal) == (1_000, 1_000)
 
 
 # Revisions.

@@ -162,11 +162,7 @@ WHOLE_OR_NONE: Final = [
 ]
 DURATIONS: Final = [
     *fields(Limits, "float"),
-    *(
-        field
-        for field in fields(HttpServerSettings, "float")
-        if field[0] not in {"max_request_rate", "retry_delay"}
-    ),
+    *(field for field in fields(HttpServerSettings, "float") if field[0] != "max_request_rate"),
     *fields(HttpSettings, "float"),
     *fields(RestartPolicy, "float"),
     *fields(AskPolicy, "float"),
@@ -179,7 +175,6 @@ DURATIONS: Final = [
 ]
 DURATIONS_OR_NONE: Final = [named("timeout", tool), named("timeout", prompt), named("timeout", resource)]
 TOLD_DURATIONS: Final = [
-    named("retry_delay", HttpServerSettings),
     named("ttl", CacheHint),
     named("ttl", resource),
 ]
@@ -280,8 +275,7 @@ async def test_a_server_without_any_time_limit_works(
 
     options: dict[str, Any] = {"on_elicit": elicited, "request_timeout": durations["parked_timeout"]}
     waits: dict[str, Any] = dict.fromkeys(
-        (name for name, _ in fields(HttpServerSettings, "float") if name != "retry_delay"),
-        durations["parked_timeout"],
+        (name for name, _ in fields(HttpServerSettings, "float")), durations["parked_timeout"]
     )
     settings = HttpServerSettings(**waits)
     async with open_line(server, binding, revision, settings, limits=Limits(**durations), **options) as line:

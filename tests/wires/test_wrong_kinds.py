@@ -488,6 +488,11 @@ SAID: Mapping[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "there is no option headers: write HttpServerParameters(url, headers=...) in place of the URL",
     ),
+    "rounds of questions": (
+        lambda: API.open_client("http://127.0.0.1:1/mcp", max_input_rounds=3),
+        TypeError,
+        "there is no option max_input_rounds: write limits=Limits(max_input_rounds=...)",
+    ),
     "seconds for a client": (
         lambda: API.open_client("http://127.0.0.1:1/mcp", timeout=3),
         TypeError,

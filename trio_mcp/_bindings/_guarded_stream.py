@@ -72,23 +72,6 @@ class HandshakeReader(Protocol):
 
 
 @final
-@attrs.frozen
-class Patience:
-    """How long a peer may take to send messages: seconds, and the setting that says so.
-
-    Attributes:
-        first: Until the first one is complete, from the handshake on.
-        message: From the first byte of each later one to its last.
-    """
-
-    first: tuple[float, str]
-    message: tuple[float, str]
-
-
-ENDLESS: Final = Patience((math.inf, ""), (math.inf, ""))
-
-
-@final
 @attrs.define(eq=False, repr=False)
 class GuardedStream(trio.abc.Stream):
     """The stream that the library reads and writes.
@@ -98,7 +81,8 @@ class GuardedStream(trio.abc.Stream):
         guard: What arrives passes through it.
         on_refused: Called once, when the guard refuses a message, or one takes too long.
         on_read: Called when something has arrived, and the guard has seen it.
-        patience: How long is waited for messages.
+        patience: How many seconds the peer may take to send a message, from its first byte to its last; and the
+            first one, from the handshake on.
 
     Attributes:
         guard: As given.
@@ -112,7 +96,7 @@ class GuardedStream(trio.abc.Stream):
     guard: FrameGuard
     _on_refused: Callable[[FrameRefused], object]
     _on_read: Callable[[], object]
-    _patience: Patience = ENDLESS
+    _patience: float = math.inf
     heard_at: float = attrs.field(factory=trio.current_time, init=False)
     is_paused: bool = attrs.field(default=False, init=False)
     has_sent_close: bool = attrs.field(default=False, init=False)
@@ -182,8 +166,7 @@ class GuardedStream(trio.abc.Stream):
 
         Only the time in which something is waited for counts, and not that in which nothing is read.
         """
-        guard, patience = self.guard, self._patience
-        seconds, name = patience.message if guard.messages else patience.first
+        guard, seconds = self.guard, self._patience
         is_waited_for = not guard.messages or not guard.is_between
         if seconds == math.inf or not is_waited_for or guard.refused is not None or self._is_late:
             return await self._read()
@@ -194,7 +177,7 @@ class GuardedStream(trio.abc.Stream):
             return data
         self._is_late = True
         what = "a message has not ended" if before else "no message has come"
-        self._on_refused(FrameRefused(POLICY_VIOLATION, f"{what} within {seconds:g} s ({name})"))
+        self._on_refused(FrameRefused(POLICY_VIOLATION, f"{what} within {seconds:g} s (message_timeout)"))
         return await self._read()
 
     async def _read(self) -> bytes:

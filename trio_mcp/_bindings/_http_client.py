@@ -76,7 +76,7 @@ class StreamableHttpChannel(Channel):
         self._limits = limits
         self._inbox = HttpInbox(self._description, limits)
         self._endpoint = RemoteEndpoint(target, parameters, self._inbox, limits, transport, clocks)
-        self._tools = MarkedTools(limits.max_remembered_bytes // 8)
+        self._tools = MarkedTools()
         self._names = names
         self._modern_version: str | None = None
         self._session: HttpSession | None = None

@@ -54,7 +54,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._printable import secrets_in, without_secrets
 from .._trio import LightParkingLot, open_hidden_nursery, shield_started
-from ._guarded_stream import ENDLESS, READ_BYTES, GuardedStream, HandshakeReader, Patience, Wire
+from ._guarded_stream import READ_BYTES, GuardedStream, HandshakeReader, Wire
 
 _log: Final = Log("trio_mcp.websocket")
 
@@ -299,14 +299,16 @@ class WebSocketChannel(WebSocketEnd):
         wire: The bytes.
         ping_interval: How often a ping is sent, in seconds; ``math.inf`` for never.
         ping_timeout: How long the peer may be silent after a ping before the connection is lost, in seconds.
-        patience: How long the peer may take to send messages.
+        ping_setting: What says so, for errors.
+        patience: See `GuardedStream`.
         Others: As for `WebSocketEnd`.
     """
 
     _wire: Wire = attrs.field(alias="wire")
     _ping_interval: float = attrs.field(alias="ping_interval")
     _ping_timeout: float = attrs.field(alias="ping_timeout")
-    _patience: Patience = attrs.field(alias="patience", default=ENDLESS)
+    _ping_setting: str = attrs.field(alias="ping_setting", default="ping_timeout")
+    _patience: float = attrs.field(alias="patience", default=math.inf)
     _stream: GuardedStream = attrs.field(init=False)
     _taken: int = attrs.field(default=0, init=False)  # messages that the library has delivered
     _last: float = attrs.field(default=math.inf, init=False)  # the message behind which none is looked at
@@ -466,8 +468,10 @@ class WebSocketChannel(WebSocketEnd):
                     nursery.start_soon(self._ask, connection, pong)
                 while await self._is_silent(pong, asked):
                     if not self._stream.is_paused:
-                        limit = f"{self._ping_timeout:g} s (ping_timeout)"
-                        self._end(f"{self._description} was silent for {limit} after a ping")
+                        self._end(
+                            f"{self._description} was silent for {self._ping_timeout:g} s after a ping "
+                            f"({self._ping_setting})"
+                        )
                         self._wire.cut()
                         return  # noqa: ASYNC910 - as above
 

@@ -22,7 +22,7 @@ from .._codec._jsonrpc import to_wire
 from .._core._cache import CacheKey, CacheStore, cache_key
 from .._core._changes import Change, ToolsListChanged
 from .._errors import INVALID_PARAMS, RemoteProtocolError, RequestError, ToolError
-from .._limits import Limits, check_whole
+from .._limits import KIB, MIB, Limits, check_whole
 from .._logs import Log
 from .._revisions import LATEST, Revision
 from .._schema import InvalidValue, JsonType
@@ -34,6 +34,12 @@ from ._connection import Connection
 _log: Final = Log("trio_mcp.client")
 
 # Fresh results.
+
+MAX_ENTRIES: Final = 1_000
+"""Results that a cache keeps if nobody says how many: what they weigh is bounded besides (`max_cache_bytes`)."""
+
+MAX_TTL: Final = 86_400.0
+"""Seconds for which a result is fresh at most, even if the server allows longer: its list may be outdated."""
 
 ENTRY_BYTES: Final = 1024
 """Bytes that an entry of the cache takes beside its result and key."""
@@ -80,20 +86,13 @@ class ResponseCache:
     Spec: 2026-07-28, server/utilities/caching.
     """
 
-    def __init__(
-        self, *, max_entries: int = Limits().max_cache_entries, max_bytes: int = Limits().max_cache_bytes
-    ) -> None:
+    def __init__(self, *, max_entries: int = MAX_ENTRIES, max_bytes: int = Limits().max_cache_bytes) -> None:
         for name, value in (("max_entries", max_entries), ("max_bytes", max_bytes)):
             check_whole(name, value)
         self._store = CacheStore(max_entries, max_bytes)
         self._run: trio.lowlevel.TrioToken | None = None
         self._hits = 0
         self._misses = 0
-
-    @classmethod
-    def within(cls, limits: Limits) -> ResponseCache:
-        """Return a new one with the bounds of `limits`."""
-        return cls(max_entries=limits.max_cache_entries, max_bytes=limits.max_cache_bytes)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -173,7 +172,7 @@ class ResultCache:
     _partition: Hashable = attrs.field(converter=_partition_of)
     _server: Hashable
     _capabilities: bytes
-    _max_ttl: float
+    _max_ttl: float = MAX_TTL
 
     def pending(self, connection: Connection, method: str, params: RequestParams) -> Pending | None:
         """Return what `find` and `keep` need; `None` if the result must not be cached."""
@@ -265,6 +264,15 @@ _COMPILED_BYTES: Final = 16 * 1024
 _COMPILED_BYTE: Final = 32
 """Bytes that each byte of a schema takes once it is compiled, likewise."""
 
+MAX_KNOWN_TOOLS: Final = 10_000
+"""Tools whose output schema is remembered; those listed longest ago are forgotten."""
+
+MAX_SCHEMA_BYTES: Final = 256 * KIB
+"""The largest schema that results are checked against, as JSON: servers write them, and they cost time."""
+
+MAX_OUTPUTS_BYTES: Final = 32 * MIB
+"""What all of them may take in memory."""
+
 FIRST_WITH_SCHEMAS: Final = Revision.V2025_06_18
 
 
@@ -300,9 +308,9 @@ class OutputChecks:
         stamp: A number that changes whenever the tools may have changed.
     """
 
-    _max_tools: int = attrs.field(alias="max_tools")
-    _max_schema_bytes: int = attrs.field(alias="max_schema_bytes")
-    _max_bytes: int = attrs.field(alias="max_bytes")
+    _max_tools: int = attrs.field(alias="max_tools", default=MAX_KNOWN_TOOLS)
+    _max_schema_bytes: int = attrs.field(alias="max_schema_bytes", default=MAX_SCHEMA_BYTES)
+    _max_bytes: int = attrs.field(alias="max_bytes", default=MAX_OUTPUTS_BYTES)
     stamp: int = attrs.field(default=0, init=False)
     _known: OrderedDict[str, _OutputSchema] = attrs.field(factory=OrderedDict[str, _OutputSchema], init=False)
     _bytes: int = attrs.field(default=0, init=False)
@@ -472,7 +480,6 @@ class ClientCaches:
         cache: Where results are cached; `None` for nowhere.
         partition: Who may share private results; this client alone if it is `None`.
         capabilities: The capabilities that the client declares.
-        limits: How much is cached.
         server: A key that is equal for other clients of the same server; see `identity_of`.
 
     Attributes:
@@ -485,14 +492,11 @@ class ClientCaches:
         cache: ResponseCache | None,
         partition: str | None,
         capabilities: ClientCapabilities,
-        limits: Limits,
         server: Hashable = None,
     ) -> None:
         declared = _json.encode(to_wire(capabilities, LATEST))
-        self.results: Final = ResultCache(cache, partition, server, declared, limits.cache_timeout)
-        self.outputs: Final = OutputChecks(
-            limits.max_known_tools, limits.max_schema_bytes, limits.max_remembered_bytes // 2
-        )
+        self.results: Final = ResultCache(cache, partition, server, declared)
+        self.outputs: Final = OutputChecks()
 
     def forget(self, change: Change | None) -> None:
         """Drop what a change has outdated; everything if it is `None`."""

@@ -106,7 +106,7 @@ class PageIterator(AsyncIterator[_R], Generic[_R]):
         if self._at_end:
             raise StopAsyncIteration
         if self._pages >= self._max_pages:
-            raise RemoteProtocolError(f"{self._what}: more than {self._max_pages} pages (max_pages)")
+            raise RemoteProtocolError(f"{self._what}: more than {self._max_pages} pages")
         if self._cursor is not None:
             self._seen.add(hash(self._cursor))
         page = await self._fetch(self._cursor)
@@ -116,6 +116,10 @@ class PageIterator(AsyncIterator[_R], Generic[_R]):
             raise RemoteProtocolError(f"{self._what}: the server repeats the cursor {cursor[:40]!r}")
         self._cursor, self._at_end = cursor, cursor is None
         return page
+
+
+MAX_PAGES: Final = 10_000
+"""Pages of one list that are read before the server is taken to be broken: each gives another cursor."""
 
 
 @final
@@ -145,7 +149,7 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
     _items_of: Callable[[_R], Sequence[_T]] = attrs.field(alias="items")
     _what: str = attrs.field(alias="what", kw_only=True)
     _cursor: str | None = attrs.field(alias="cursor", default=None, kw_only=True)
-    _max_pages: int = attrs.field(alias="max_pages", default=10_000, kw_only=True)
+    _max_pages: int = attrs.field(alias="max_pages", default=MAX_PAGES, kw_only=True)
     _weight: Callable[[], int] = attrs.field(alias="weight", default=lambda: 0, kw_only=True)
     _max_bytes: int = attrs.field(alias="max_bytes", default=Limits().max_decoded_bytes, kw_only=True)
     _pages: PageIterator[_R] = attrs.field(init=False)
@@ -182,7 +186,7 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
             if self._weight() - before > self._max_bytes:
                 raise RemoteProtocolError(
                     f"{self._what}: read at once, the list takes more than {self._max_bytes} bytes in memory "
-                    "(max_decoded_bytes); iterate over its items instead"
+                    "(8 times max_message_bytes); iterate over its items instead"
                 )
         return items
 
@@ -228,7 +232,7 @@ class Client(LowLevelClient):
     are made again, once.
 
     A modern server may ask for input before it answers `call_tool`, `get_prompt` or `read_resource`; the client's
-    handlers answer, and the request is sent again, at most ``max_input_rounds`` times. That is all inside one
+    handlers answer, and the request is sent again, `Limits.max_input_rounds` times at most. All is inside one
     call: one deadline, one ``on_progress``. The call raises what a handler raises. With
     ``input_required="return"`` an `InputRequiredResult` is returned instead, and the caller sends the request
     again, with ``input_responses`` and ``request_state`` (2026-07-28, basic/patterns/mrtr).
@@ -696,7 +700,7 @@ class Client(LowLevelClient):
             tasks: The ids of the tasks to whose changes to listen, each first as it is then; from 2026-07-28 on.
                 Those that the server does not know are not acknowledged.
             max_events: How many different changes may wait, at least 1; then iterating raises `Lagged`. Default:
-                `Limits.max_events`.
+                `Limits.max_notifications`.
 
         Raises:
             RequestError: The server refuses, has no such resource, or notifies of nothing of it. A legacy server
@@ -710,7 +714,7 @@ class Client(LowLevelClient):
         Spec: 2026-07-28, basic/patterns/subscriptions; 2025-11-25, server/resources, "Subscriptions".
         """
         if max_events is None:
-            max_events = self._settings.limits.max_events
+            max_events = self._settings.limits.max_notifications
         check_whole("max_events", max_events)
         wanted = what_to_listen_to(
             tools_list_changed=tools_list_changed,
@@ -864,15 +868,13 @@ class Client(LowLevelClient):
                 outputs.learn(page.tools, self.revision, stamp)
             return page if sift is None else sift(page)
 
-        limits = self._settings.limits
         return Pages(
             fetch,
             items,
             what=method,
             cursor=options.get("cursor"),
-            max_pages=limits.max_pages,
             weight=weigh,
-            max_bytes=limits.max_decoded_bytes,
+            max_bytes=self._settings.limits.max_decoded_bytes,
         )
 
 

@@ -10,10 +10,10 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, final
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -24,23 +24,17 @@ from .._bindings._websocket_client import WebSocketServerParameters, is_websocke
 from .._core._reconnect import RestartPolicy
 from .._errors import ConfigError
 from .._http._auth import Auth
-from .._limits import MIB, Limits
+from .._limits import MIB
 from .._logs import Log
-from .._peer._middleware import Middleware
 from .._printable import Expanded, printable, shown_name
-from .._revisions import Revision
 from ..types import (
-    ClientCapabilities,
     CreateMessageRequestParams,
     ElicitRequestParams,
-    Implementation,
-    LoggingLevel,
     LoggingMessageNotificationParams,
 )
 from ._asks import AskPolicy
-from ._dispatch import ClientExtension
-from ._open import ClientOptions, Target, connector_for, reconnecting
-from ._questions import ElicitAnswer, ElicitMode, RootLike, SampleAnswer
+from ._open import ClientOptions, CommonOptions, Target, connector_for, reconnecting
+from ._questions import ElicitAnswer, RootLike, SampleAnswer
 
 _log: Final = Log("trio_mcp.client")
 
@@ -54,7 +48,7 @@ GroupRoots: TypeAlias = Iterable[RootLike] | Callable[[str], Iterable[RootLike] 
 """The roots of all servers, or what returns those of the server that is named."""
 
 
-class GroupOptions(TypedDict, total=False):
+class GroupOptions(CommonOptions, total=False):
     """The options of a group of clients; every one has a default. Handlers get the name of the server that asks.
 
     Attributes:
@@ -73,7 +67,7 @@ class GroupOptions(TypedDict, total=False):
             and then the other servers may ask for nothing. What was asked still counts when a server is opened
             again. Default: see `ClientOptions`.
         info, capabilities, revision, request_timeout, limits, sampling_tools, sampling_context, elicit_modes,
-            max_input_rounds, tasks, extensions, middleware, log_level: As in `ClientOptions`, for each server.
+            tasks, extensions, middleware, log_level: As in `ClientOptions`, for each server.
         on_sample, on_elicit, on_elicitation_complete, on_log, on_notification, on_tools_list_changed,
             on_prompts_list_changed, on_resources_list_changed, on_resource_updated, on_frame: As in
             `ClientOptions`, called with the server's name before everything else.
@@ -88,19 +82,6 @@ class GroupOptions(TypedDict, total=False):
     server_options: Mapping[str, ClientOptions]
     auth: Auth | Callable[[str], Auth | None] | None
     policy: AskPolicy | Mapping[str, AskPolicy] | None
-    info: Implementation
-    capabilities: ClientCapabilities
-    revision: Revision | str | None
-    request_timeout: float
-    limits: Limits
-    sampling_tools: bool
-    sampling_context: bool
-    elicit_modes: Collection[ElicitMode] | tuple[ElicitMode, ...]
-    max_input_rounds: int
-    tasks: Literal["required", "always", "never"]
-    extensions: Sequence[ClientExtension]
-    middleware: Sequence[Middleware]
-    log_level: LoggingLevel | None
     on_sample: Callable[[str, CreateMessageRequestParams], SampleAnswer | Awaitable[SampleAnswer]] | None
     on_elicit: Callable[[str, ElicitRequestParams], ElicitAnswer | Awaitable[ElicitAnswer]] | None
     on_elicitation_complete: Callable[[str, str], object] | None

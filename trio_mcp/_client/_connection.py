@@ -37,7 +37,7 @@ from .._errors import (
     RequestError,
     SessionLost,
 )
-from .._limits import Limits, check_given
+from .._limits import MIB, Limits, check_given
 from .._logs import Log
 from .._peer._call import move_on_after_answer_time
 from .._peer._peer import Peer
@@ -56,6 +56,9 @@ from .._trio import open_hidden_nursery
 from ._subscriptions import ResourceSubscriptions, Subscriptions
 
 _log: Final = Log("trio_mcp.client")
+
+MAX_DESCRIPTION_BYTES: Final = 16 * MIB
+"""What a server's info, capabilities and instructions may take in memory, for as long as the connection lasts."""
 
 _STALE: Final = "the server does not know this connection any more"
 
@@ -156,21 +159,18 @@ class Connection:
     _stale: ConnectionLost | None = attrs.field(default=None, init=False)
     _scopes: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
 
-    def check_size(self, most: int) -> None:
+    def check_size(self) -> None:
         """Check that the server's description of itself is small enough to keep.
 
-        Args:
-            most: How many bytes it may take in memory.
-
         Raises:
-            RemoteProtocolError: It takes more.
+            RemoteProtocolError: It takes more than `MAX_DESCRIPTION_BYTES` in memory.
         """
         described = (self.server_info, self.capabilities)
         written = [None if one is None else to_wire(one, self.revision) for one in described]
-        if cost_of([self.instructions, *written]) > most:
+        if cost_of([self.instructions, *written]) > MAX_DESCRIPTION_BYTES:
             raise RemoteProtocolError(
-                f"the server's info, capabilities and instructions take more than {most} bytes in memory, "
-                "a quarter of max_remembered_bytes"
+                "the server's info, capabilities and instructions take more than "
+                f"{MAX_DESCRIPTION_BYTES} bytes in memory"
             )
 
     def begin(self, subscriptions: Subscriptions, limits: Limits) -> None:

@@ -29,7 +29,7 @@ from .._errors import (
     ServerUnavailable,
 )
 from .._http._auth import Auth
-from .._limits import Limits, check_given, check_options, check_seconds, check_whole
+from .._limits import MIB, Limits, check_given, check_options, check_seconds, check_whole
 from .._logs import Log
 from .._printable import shown
 from .._trio import open_hidden_nursery
@@ -59,6 +59,12 @@ from ._open import can_have_auth, make_client
 _log: Final = Log("trio_mcp.client")
 
 _T = TypeVar("_T")
+
+MAX_MARKED: Final = 10_000
+"""Marked names of tools and prompts whose meaning is remembered; those listed first are forgotten first."""
+
+MAX_MARKED_BYTES: Final = 64 * MIB
+"""What they may take in memory: servers write them, and each may be as long as a message."""
 
 
 @entered_in_trio
@@ -384,8 +390,7 @@ class ClientGroup:
             return
         self._marked[marked] = meaning
         self._marked_bytes += _weight(meaning)
-        limits = self._limits
-        while len(self._marked) > limits.max_known_tools or self._marked_bytes > limits.max_remembered_bytes:
+        while len(self._marked) > MAX_MARKED or self._marked_bytes > MAX_MARKED_BYTES:
             self._marked_bytes -= _weight(self._marked.popitem(last=False)[1])
 
     async def _locate(
@@ -582,7 +587,7 @@ class ClientGroup:
             resources_list_changed: Whether to listen to changes of the lists of resources and templates.
             resources: The URIs of the resources to whose changes to listen, by server.
             max_events: How many different changes of one server may wait, at least 1; beyond that `Resynced`
-                takes their place. Default: `Limits.max_events`.
+                takes their place. Default: `Limits.max_notifications`.
 
         Raises:
             ValueError: Nothing to listen to is given, or `max_events` is less than 1.
@@ -591,7 +596,9 @@ class ClientGroup:
             RequestError: Every server that is not disabled and has not failed notifies of nothing of this.
         """
         self._states.check_thread()
-        max_events = check_whole("max_events", self._limits.max_events if max_events is None else max_events)
+        if max_events is None:
+            max_events = self._limits.max_notifications
+        check_whole("max_events", max_events)
         check_given(ClientGroup.listen, locals())
         of_server = {} if resources is None else dict(resources)
         for name in of_server:

@@ -71,7 +71,7 @@ class Events(AsyncIterator[Change]):
 
     Raises:
         Lagged: More than ``max_events`` different changes were waiting, or they took more memory than
-            `Limits.max_notification_bytes`, and the subscription was ended.
+            `Limits.max_message_bytes`, and the subscription was ended.
         ConnectionLost: The connection is lost for good.
         RequestError: The server refuses to go on, after an interruption.
         trio.ClosedResourceError: The block of `Client.listen` was left, or the client was closed.
@@ -246,7 +246,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
     if refusal is not None:
         raise refusal
     if scope.cancelled_caught:
-        raise RemoteProtocolError(f"{_LISTEN} was not acknowledged within {grace:g} s (listen_timeout)")
+        raise RemoteProtocolError(f"{_LISTEN} was not acknowledged within {grace:g} s (connect_timeout)")
     if not subscription.is_acknowledged:
         raise RemoteProtocolError(f"{_LISTEN} was ended without having been acknowledged")
     raise _EndedByServer("the server has ended the subscription")
@@ -450,7 +450,7 @@ class _EventsListener(_Listener):
         subscription = Subscription(self._wanted, self._hear, self._acknowledge)
         if connection.revision.is_modern:
             # The first time, the deadlines around the block decide how long it may take.
-            grace = self._limits.listen_timeout if self._entered.is_set() else math.inf
+            grace = self._limits.connect_timeout if self._entered.is_set() else math.inf
             with connection.until_stale():
                 await _subscribe_modern(connection, subscription, grace)
             raise connection.end or ConnectionLost("the connection has ended")
@@ -553,7 +553,7 @@ class _CallbackListener(_Listener):
 
         subscription = Subscription(wanted, lambda _: None, acknowledge)
         with connection.until_stale():
-            await _subscribe_modern(connection, subscription, self._limits.listen_timeout)
+            await _subscribe_modern(connection, subscription, self._limits.connect_timeout)
         raise connection.end or ConnectionLost("the connection has ended")
 
 

@@ -401,14 +401,12 @@ class ClientSettings:
 
     Attributes:
         request_timeout: Seconds after which any request fails.
-        max_input_rounds: How often a server may ask back before it answers one request.
         limits: How many questions a server may ask at once, how many pages a list may have, and so on.
         result_types: The handlers of extensions for their types of results, by revision.
         tasks: Which calls declare that they may be answered with a task.
     """
 
     request_timeout: float
-    max_input_rounds: int
     limits: Limits
     result_types: Mapping[Revision, Mapping[str, ResultHandler]]
     tasks: Literal["required", "always", "never"] = "required"
@@ -515,8 +513,7 @@ class LowLevelClient:
 
         Raises:
             LocalProtocolError: The revision in use has no batches; or a batch was to pass through middleware.
-            ValueError: The batch is empty, or larger than `Limits.max_batch_messages` or
-                `Limits.max_outbound_requests`.
+            ValueError: The batch is empty, or holds more than 1,000 or `Limits.max_outbound_requests`.
             Others: As `request`.
 
         Spec: 2025-03-26, basic, "Batching".
@@ -702,7 +699,7 @@ class LowLevelClient:
             return connection.peer.request(method, wire, on_progress=on_progress)
 
         idle: Backoff | None = None
-        max_rounds = self._settings.max_input_rounds
+        max_rounds = self._settings.limits.max_input_rounds
         for rounds in range(max_rounds + 1):
             try:
                 result = await self._reconnecting.ask(send)

@@ -33,7 +33,7 @@ from .._errors import ConnectionLost
 from .._http._auth import Auth
 from .._http._cookies import CookieJar
 from .._http._target import UNIX_SCHEME
-from .._limits import Limits, check_options, check_seconds, check_whole
+from .._limits import Limits, check_options, check_seconds
 from .._peer._call import current_clock
 from .._peer._middleware import Middleware
 from .._peer._send_queue import OnFrame
@@ -308,7 +308,24 @@ that it speaks an older one over HTTP+SSE."""
 OURSELVES: Final = Implementation(name="trio-mcp", version=__version__)
 
 
-class ClientOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
+    """What `ClientOptions` and `GroupOptions` have in common; see `ClientOptions`."""
+
+    info: Implementation
+    capabilities: ClientCapabilities
+    revision: Revision | str | None
+    request_timeout: float
+    limits: Limits
+    sampling_tools: bool
+    sampling_context: bool
+    elicit_modes: Collection[ElicitMode] | tuple[ElicitMode, ...]  # mypy reads literals in a tuple only as one
+    tasks: Literal["required", "always", "never"]
+    extensions: Sequence[ClientExtension]
+    middleware: Sequence[Middleware]
+    log_level: LoggingLevel | None
+
+
+class ClientOptions(CommonOptions, total=False):
     """The options of a client; every one has a default.
 
     Attributes:
@@ -345,7 +362,6 @@ class ClientOptions(TypedDict, total=False):
             before and after; see `AskPolicy`. Default: whatever there is a handler for, as often as it likes.
         roots: Where a server may work, as roots, ``file://`` URIs and paths, or a function that returns them;
             declares roots, even if there are none yet. See `Client.set_roots`.
-        max_input_rounds: How often a modern server may ask back before it answers one request. Default: 10.
         request_handlers: Handlers of other requests of the server, by method. Default: none.
         tasks: Which calls of tools a server of 2026-07-28 may answer with a task, for which `Client.call_tool`
             then waits: ``"required"``, the default, those that it would refuse otherwise; ``"always"``, all of
@@ -374,28 +390,15 @@ class ClientOptions(TypedDict, total=False):
         on_frame: Called with ``"sent"`` or ``"received"`` and each message, as it is on the wire.
     """
 
-    info: Implementation
-    capabilities: ClientCapabilities
-    revision: Revision | str | None
     era: Era | DiscoverResult
     auth: Auth | None
-    request_timeout: float
-    limits: Limits
     on_sample: OnSample | None
-    sampling_tools: bool
-    sampling_context: bool
     on_elicit: OnElicit | None
-    elicit_modes: Collection[ElicitMode] | tuple[ElicitMode, ...]  # mypy reads literals in a tuple only as one
     on_elicitation_complete: OnElicitationComplete | None
     roots: Roots | None
     policy: AskPolicy | None
-    max_input_rounds: int
     request_handlers: Mapping[str, RequestHandler]
-    tasks: Literal["required", "always", "never"]
-    extensions: Sequence[ClientExtension]
-    middleware: Sequence[Middleware]
     on_log: OnLog | None
-    log_level: LoggingLevel | None
     on_notification: OnNotification | None
     on_tools_list_changed: Callable[[], object] | None
     on_prompts_list_changed: Callable[[], object] | None
@@ -530,7 +533,6 @@ def make_client(
     target = with_auth(target, options.get("auth"))
     request_timeout = options.get("request_timeout", math.inf)
     check_seconds("request_timeout", request_timeout, may_be_zero=False)
-    max_input_rounds = check_whole("max_input_rounds", options.get("max_input_rounds", 10))
     limits = options.get("limits", Limits())
     tasks = options.get("tasks", "required")
     ours = [ClientExtension(TASKS, revisions=MODERN, methods=METHODS_OF_TASKS)] if tasks == "always" else []
@@ -552,7 +554,7 @@ def make_client(
         refused=extensions.refused,
         hidden=extensions.hidden,
     )
-    questions = Questions(handlers, capabilities, limits, asks)
+    questions = Questions(handlers, capabilities, asks)
     notifications = NotificationHandlers(
         on_log=options.get("on_log"),
         on_elicitation_complete=options.get("on_elicitation_complete"),
@@ -560,10 +562,9 @@ def make_client(
         on_notification=options.get("on_notification"),
     )
     caches = ClientCaches(
-        options["cache"] if "cache" in options else ResponseCache.within(limits),
+        options["cache"] if "cache" in options else ResponseCache(max_bytes=limits.max_cache_bytes),
         options.get("cache_partition"),
         capabilities,
-        limits,
         identity_of(target),
     )
     callbacks = Callbacks(
@@ -600,7 +601,6 @@ def make_client(
     )
     settings = ClientSettings(
         request_timeout=request_timeout,
-        max_input_rounds=max_input_rounds,
         limits=limits,
         result_types=extensions.result_types,
         tasks=tasks,

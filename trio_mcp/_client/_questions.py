@@ -26,7 +26,7 @@ from .._codec._jsonrpc import from_wire, to_wire
 from .._core._forms import check_tool_results, form_problems
 from .._core._uri_template import check_web_url
 from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError, RequestError
-from .._limits import Limits
+from .._limits import MIB
 from .._revisions import QUESTIONS, Revision
 from ._asks import METHODS_OF, AskKind, Asks, called
 
@@ -124,6 +124,13 @@ def _fitting(result: Any, params: Any) -> Any:
     return types.ElicitResult(meta=result.meta, action=result.action, content=content)
 
 
+MAX_OPEN_ELICITATIONS: Final = 1_000
+"""Elicitations by URL that are remembered: far more than one person has been asked and has not answered."""
+
+MAX_ELICITATION_BYTES: Final = 8 * MIB
+"""What their ids may take in memory: a server writes them, and each may be as long as a message."""
+
+
 @final
 @attrs.define(eq=False)
 class KnownElicitations:
@@ -136,8 +143,8 @@ class KnownElicitations:
         max_bytes: What their ids may take in memory.
     """
 
-    _max_open: int
-    _max_bytes: int
+    _max_open: int = MAX_OPEN_ELICITATIONS
+    _max_bytes: int = MAX_ELICITATION_BYTES
     _bytes: int = attrs.field(default=0, init=False)
     _open: OrderedDict[str, None] = attrs.field(factory=OrderedDict[str, None], init=False)
 
@@ -362,7 +369,6 @@ class Questions:
     Args:
         handlers: The user's handlers.
         capabilities: The declared capabilities; questions beyond them are refused.
-        limits: How many elicitations are remembered, and what they may take in memory.
         asks: What the server has asked under a policy; `None` if there is none.
 
     Attributes:
@@ -374,16 +380,13 @@ class Questions:
         self,
         handlers: QuestionHandlers,
         capabilities: types.ClientCapabilities,
-        limits: Limits,
         asks: Asks | None = None,
     ) -> None:
         self._handlers = handlers
         self._asks = asks
         self._capabilities = capabilities
         self.roots: Final = handlers.roots
-        self.elicitations: Final = KnownElicitations(
-            limits.max_open_elicitations, limits.max_remembered_bytes // 8
-        )
+        self.elicitations: Final = KnownElicitations()
 
     @property
     def are_any(self) -> bool:

@@ -446,7 +446,7 @@ class ReconnectingConnection:
         """
         connection = await negotiate(peer, self._identity, self.limits, probe=probe, known=known)
         if not connection.is_assumed:
-            connection.check_size(self.limits.max_remembered_bytes // 4)
+            connection.check_size()
         messages.revision, messages.peer = connection.revision, peer
         connection.begin(messages.subscriptions, self.limits)
         if self._log_level is not None:

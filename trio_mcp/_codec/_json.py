@@ -595,7 +595,7 @@ def is_costlier(data: bytes, most: int) -> bool:
 
 def explain_cost(size: int, most: int) -> str:
     """Describe a message that `is_costlier`, for an error."""
-    return f"a message of {size} bytes that takes too much memory once it is decoded; max_decoded_bytes is {most}"
+    return f"a message of {size} bytes that takes too much memory decoded; 8 times max_message_bytes is {most}"
 
 
 def most_weight(size: int) -> int:

@@ -208,6 +208,9 @@ def _is_part(kept: str | None, changed: str) -> bool:
 MAX_TOOLS: Final = 10_000
 """Tools with marks that are remembered; those that were seen first are forgotten first."""
 
+MAX_MARK_BYTES: Final = 8 * 1024 * 1024
+"""What their marks may take in memory: a server writes their names, which may be as long as a message."""
+
 TEXT_BYTES: Final = 128
 """Bytes that a string takes in memory besides its characters, with its entry in a container."""
 
@@ -220,7 +223,7 @@ class MarkedTools:
         max_bytes: What they may take in memory; the tools that were seen first are forgotten first.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int = MAX_MARK_BYTES) -> None:
         self._max_bytes = max_bytes
         self._marks: dict[str, tuple[HeaderMark, ...]] = {}
         self._bytes = 0

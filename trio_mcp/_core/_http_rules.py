@@ -46,9 +46,9 @@ from .._limits import (
     _size,
     check_kind,
     check_number,
-    check_seconds,
     check_whole,
     valid_kind,
+    without,
 )
 from .._printable import printable
 from ._http1 import BODILESS, HeaderField, Headers, answer_field, answer_fields, quoted
@@ -679,10 +679,6 @@ def _check_rate(_instance: object, attribute: attrs.Attribute[Any], value: objec
         raise ValueError(f"{attribute.name} must be more than 0, not {value!r}")
 
 
-def _check_delay(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    check_seconds(attribute.name, value, may_be_zero=False, is_told=True)
-
-
 def _check_path(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, str) or not value.startswith("/") or "?" in value or "#" in value:
         raise ValueError(f"{attribute.name} must be a path that begins with a slash, not {value!r}")
@@ -745,7 +741,23 @@ class Cors:
     )
 
 
+MAX_HEAD_BYTES: Final = 32 * KIB
+"""The largest size of all header fields of a request together; 431 beyond: other servers take 8 to 16 KiB."""
+
+
 @final
+@without(
+    "setting",
+    {
+        "message_timeout bounds it": "body_timeout handshake_timeout",
+        "it is half of message_timeout": "head_timeout",
+        "it is twice keep_alive_interval": "ping_timeout",
+        "it is always 30 s": "authenticate_timeout",
+        "it is always 5 s": "stream_timeout",
+        "it is always 1 s": "retry_delay",
+        "it is always 32 KiB": "max_head_bytes",
+    },
+)
 @attrs.frozen(kw_only=True)
 class HttpServerSettings:
     """What an HTTP endpoint serves, which requests it accepts, and its limits.
@@ -767,7 +779,6 @@ class HttpServerSettings:
             ``Forwarded`` (RFC 7239). The others are ignored: the client may have written them.
         allow_anonymous: Whether a request for which `authenticate` returns `None` is accepted, without a
             principal; otherwise it gets 401. Without `authenticate` all requests are accepted.
-        authenticate_timeout: How long `authenticate` may take; 503 beyond.
         cors: Whether web pages of the allowed origins may read the responses (the Fetch standard's CORS); or a
             `Cors`, which says which of them, and what header fields of their own they may send and read.
         json_only: Whether requests are answered by one JSON object each and never by a stream. What a handler
@@ -782,12 +793,11 @@ class HttpServerSettings:
             sent: 200 with ``{"status": "ready"}``, and 503 with ``"draining"`` on connections that are still open
             when serving is about to end. `None` for nowhere.
         max_body_bytes: The largest body of a request; 413 beyond.
-        max_head_bytes: The largest size of all header fields of a request together; 431 beyond.
-        body_timeout: How long a body may take to arrive; 408 beyond. Also how long the client of a WebSocket may
-            take to send a message, from its first byte to its last.
+        message_timeout: How long a client may take to send a body; 408 beyond. Also the first message of a
+            WebSocket, and each later one from its first byte to its last; what follows `initialize` in a session;
+            and the handshake of TLS. Half of it is for the head of a request. Beyond, the connection is cut, or
+            the session ends.
         send_timeout: How long a client may read nothing before its connection is cut.
-        head_timeout: How long the head of a request may take to arrive, from its first byte. Then its connection
-            is cut.
         idle_timeout: How long a connection is kept without a request.
         max_connections: Connections at once. Once all are in use, the address with most of them loses one to an
             address with fewer: an idle one, without a request, at once, and a busy one after a second. If all
@@ -798,9 +808,8 @@ class HttpServerSettings:
         websocket: Whether a GET at `path` that asks for it becomes a WebSocket, and is served as a session that
             ends with it. With `McpASGI` the host has to serve WebSockets, and to keep some of their limits.
         keep_alive_interval: How long a stream is silent before a comment is sent, and how long a request may take
-            before its response becomes a stream. Also how often the client of a WebSocket gets a ping.
-        ping_timeout: How long the client of a WebSocket may send nothing at all after a ping, before its
-            connection is cut.
+            before its response becomes a stream. Also how often the client of a WebSocket gets a ping; if it
+            sends nothing at all for twice as long after one, its connection is cut.
         max_requests: Requests that are served at once, of all clients; 503 beyond. As many messages may be read
             at once besides, so that cancellations and responses of clients get through. Those for which
             `authenticate` has not returned yet are counted there.
@@ -814,13 +823,6 @@ class HttpServerSettings:
             `authenticate`. A new session replaces that of its own which has been idle longest; 429 if none is
             idle, or if more than a hundred, and then all of its sessions in 30 seconds, were replaced so.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
-        handshake_timeout: The same, while its client has sent nothing but `initialize`. What a client sends
-            there is bounded by `Limits.max_client_info_bytes`. Also how long the client of a WebSocket may take
-            to send its first message.
-        stream_timeout: How long a request of a handler to the client waits until the client opens the stream of
-            its session (GET), if responses are not streams (`json_only`). Then it fails with `CapabilityMissing`.
-        retry_delay: How long clients of the legacy era are asked to wait before they resume a stream; not
-            ``math.inf``, or they would never resume.
     """
 
     path: str = _path("/mcp")
@@ -831,7 +833,6 @@ class HttpServerSettings:
         default="x-forwarded", validator=attrs.validators.in_(get_args(ProxyHeaders))
     )
     allow_anonymous: bool = attrs.field(default=False, validator=valid_kind)
-    authenticate_timeout: float = _positive(30.0)
     cors: bool | Cors = attrs.field(default=False, validator=valid_kind)
     json_only: bool = attrs.field(default=False, validator=valid_kind)
     stateless: bool = attrs.field(default=False, validator=valid_kind)
@@ -840,16 +841,13 @@ class HttpServerSettings:
     messages_path: str = _path("/messages")
     health_path: str | None = attrs.field(default=None, validator=attrs.validators.optional(_check_path))
     max_body_bytes: int = _size(4 * MIB)
-    max_head_bytes: int = _size(32 * KIB)
-    body_timeout: float = _positive(30.0)
+    message_timeout: float = _positive(30.0)
     send_timeout: float = _positive(30.0)
-    head_timeout: float = _positive(15.0)
     idle_timeout: float = _positive(75.0)
     max_connections: int = _size(1_000)
     max_connections_per_address: int = _size(500)
     websocket: bool = attrs.field(default=False, validator=valid_kind)
     keep_alive_interval: float = _positive(15.0)
-    ping_timeout: float = _positive(30.0)
     max_requests: int = _size(1_000)
     max_requests_per_principal: int = _size(200)
     max_request_rate: float = attrs.field(default=math.inf, validator=_check_rate)
@@ -857,9 +855,6 @@ class HttpServerSettings:
     max_sessions: int = _size(10_000)
     max_sessions_per_principal: int = _size(2_000)
     session_idle_timeout: float = _positive(1_800.0)
-    handshake_timeout: float = _positive(30.0)
-    stream_timeout: float = _positive(5.0)
-    retry_delay: float = attrs.field(default=1.0, validator=_check_delay)
 
     def __attrs_post_init__(self) -> None:
         self.host_rules()  # invalid entries are refused here, and not at the first request

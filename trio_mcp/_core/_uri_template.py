@@ -24,6 +24,9 @@ RESERVED: Final = frozenset(":/?#[]@!$&'()*+,;=")
 
 _URI_CHARACTERS: Final = UNRESERVED | RESERVED
 
+MAX_URI_LENGTH: Final = 8 * 1024
+"""Characters of a URI that a client asks for, or a server offers: what HTTP servers take in a request line."""
+
 _TRIPLET: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _TRIPLETS: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(?=:)")
@@ -43,7 +46,7 @@ def scheme_of(text: str) -> str | None:
     return None if found is None else found[0].lower()
 
 
-def check_uri(uri: str, *, max_length: int) -> None:
+def check_uri(uri: str, *, max_length: int = MAX_URI_LENGTH) -> None:
     """Check that a text is a URI: absolute, and of the syntax of RFC 3986.
 
     Args:

@@ -111,7 +111,7 @@ class RequestLoans:
         if amount <= SMALL or self._pool is None:
             return
         if cost > max_decoded_bytes:
-            raise _too_costly(f"{cost} bytes of memory decoded; max_decoded_bytes is {max_decoded_bytes}")
+            raise _too_costly(f"{cost} bytes of memory decoded; 8 times max_message_bytes is {max_decoded_bytes}")
         if amount > self._pool.most_of_one:
             limit = f"{self._pool.own_setting} is {self._pool.most_of_one}"
             raise _too_costly(f"{amount} bytes of memory while it is served; {limit}")
@@ -553,7 +553,7 @@ Authenticate: TypeAlias = Callable[[HttpCall], Awaitable[str | None] | str | Non
 Returns the principal, a non-empty string, or `None` for an anonymous client, which is let in only with
 `HttpServerSettings.allow_anonymous`; or raises `HttpRefused` with the status and the header fields of the
 refusal. Anything else that it raises or returns is its own failure: the request is refused (500), and the reason
-is logged. It is cancelled after `HttpServerSettings.authenticate_timeout`, and when the client goes."""
+is logged. It is cancelled after half a minute, and when the client goes."""
 
 
 @final

@@ -27,6 +27,7 @@ from .._core._http1 import METHOD, PROTOCOL_VERSION, SESSION_ID, answer_field
 from .._core._http_rules import (
     EVENT_STREAM,
     JSON,
+    MAX_HEAD_BYTES,
     HostRules,
     HttpRefused,
     HttpServerSettings,
@@ -40,6 +41,7 @@ from .._core._lifecycle import names_era
 from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
 from .._limits import check_given
 from .._logs import Log
+from .._peer._sender import MAX_BATCH
 from .._revisions import Revision
 from .._server._lifetimes import Lifetime, Shutdown
 from .._server._server import Hosted, Servable, hosted
@@ -64,8 +66,8 @@ from ._websockets import WebSocketCall, WebSocketSessions
 
 _log: Final = Log("trio_mcp.http")
 
-MAX_BATCH: Final = 1_000
-"""Messages in one batch."""
+AUTHENTICATE_TIMEOUT: Final = 30.0
+"""Seconds that `authenticate` may take. What should take less can say so itself, by `trio.fail_after`."""
 
 _REVISIONS: Final = {revision.value: revision for revision in Revision}
 
@@ -107,7 +109,6 @@ class Endpoint:
     _routes: dict[str, dict[str, Callable[[HttpCall, RequestSlot], Awaitable[None]]]] = attrs.field(init=False)
     _others: OtherRoutes = attrs.field(init=False)
     _answer_forms: tuple[str, ...] = attrs.field(init=False)  # which a client must accept
-    _max_decoded_bytes: int = attrs.field(init=False)
     _decode: Callable[[HttpCall, bytes], Any] = attrs.field(init=False)
     _is_draining: bool = attrs.field(default=False, init=False)
     _active: int = attrs.field(default=0, init=False)
@@ -116,7 +117,6 @@ class Endpoint:
     def __attrs_post_init__(self) -> None:
         settings, legacy = self.settings, self._legacy
         self._answer_forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
-        self._max_decoded_bytes = self._server.limits.max_decoded_bytes
         self.serves_websockets = settings.websocket or self._only_websockets
         self._hosts = settings.host_rules()
         self._pages = PageRules(settings)
@@ -218,10 +218,10 @@ class Endpoint:
         Raises:
             HttpRefused: They are too large, or the client is not admitted.
         """
-        settings, headers = self.settings, call.headers
+        headers = call.headers
         size = headers.size
-        if size > settings.max_head_bytes:
-            raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
+        if size > MAX_HEAD_BYTES:
+            raise HttpRefused(431, f"header fields of {size} bytes; {MAX_HEAD_BYTES} are allowed")
         if headers.has_repeats and len(headers.get_all("authorization")) > 1:
             # Others may read another one.
             raise HttpRefused(400, "Authorization is sent more than once; send it once")
@@ -320,14 +320,14 @@ class Endpoint:
         """Authenticate a request; return the principal.
 
         `authenticate` is the user's code. What it raises or leaves open costs this request alone. It is cancelled
-        when its client goes, and after `authenticate_timeout`.
+        when its client goes, and after `AUTHENTICATE_TIMEOUT`.
 
         Raises:
             HttpRefused: The client is refused, or could not be authenticated.
         """
         failures: list[BaseException] = []
-        timeout = self.settings.authenticate_timeout
-        block = Contained(failures.append, trio.CancelScope(deadline=trio.current_time() + timeout))
+        deadline = trio.current_time() + AUTHENTICATE_TIMEOUT
+        block = Contained(failures.append, trio.CancelScope(deadline=deadline))
         principal: object = None
         before = list(call.answer_headers)
         with block:
@@ -344,8 +344,8 @@ class Endpoint:
         if block.scope.cancelled_caught:
             if call.is_gone:
                 raise HttpRefused(400, "the client went away before it was authenticated")
-            _log.error("authenticate took more than %g s (authenticate_timeout)", timeout)
-            raise busy(503, "authenticating you takes too long (authenticate_timeout); try again")
+            _log.error("authenticate took more than %g s", AUTHENTICATE_TIMEOUT)
+            raise busy(503, "authenticating you takes too long; try again")
         if principal is None and self.settings.allow_anonymous:
             return None
         if principal is None or principal == "":
@@ -399,7 +399,7 @@ class Endpoint:
             await self._legacy.post(call, slot, PostBody(body, value, [message]))
 
     def _decoded(self, call: HttpCall, body: bytes) -> Any:
-        call.loans.serve(body, self._max_decoded_bytes)
+        call.loans.serve(body, self._server.limits.max_decoded_bytes)
         try:
             return _json.decode(body)
         except (ValueError, RecursionError) as error:

@@ -421,7 +421,7 @@ class ModernRequests:
         most = self._server.limits.max_subscription_bytes
         size = close_weight_of(_json.encode(request.params))
         if self._long_lived_bytes[call.loans.key] + size > most:
-            problem = f"your subscriptions would take more than {most} bytes (max_subscription_bytes)"
+            problem = f"your subscriptions would take more than {most} bytes (half of max_message_bytes)"
             raise busy(429, problem, RETRY_AFTER)
         self._long_lived_bytes[call.loans.key] += size
         try:

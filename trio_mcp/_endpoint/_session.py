@@ -46,6 +46,10 @@ _log: Final = Log("trio_mcp.http")
 STANDALONE: Final = 0
 """The number of the stream for messages that belong to no POST."""
 
+STREAM_TIMEOUT: Final = 5.0
+"""Seconds that a question of a handler waits for its client to open the stream of its session (GET), if responses
+are no streams (`json_only`): clients that open one do so at once."""
+
 ONLY_BEGUN: Final = 1
 """A session with so many requests was begun, and nothing else."""
 
@@ -221,7 +225,6 @@ class LegacySession:
             self._store_soon,
             max_bytes=self._server.limits.max_outbox_bytes,
             keep_alive=settings.keep_alive_interval,
-            retry_ms=round(settings.retry_delay * 1000),
             event_type=self._event_type,
             is_optional=number == STANDALONE,
             on_dropped=self._dropped,
@@ -343,7 +346,7 @@ class LegacySession:
         """Return when it ends if nothing happens. One that was only begun does not last long."""
         if self._uses <= ONLY_BEGUN and (self.is_of_2024 or not is_open):
             settings = self._settings
-            return trio.current_time() + min(settings.handshake_timeout, settings.session_idle_timeout)
+            return trio.current_time() + min(settings.message_timeout, settings.session_idle_timeout)
         return math.inf if is_open else trio.current_time() + self._settings.session_idle_timeout
 
     # POSTs.
@@ -608,9 +611,9 @@ class LegacySession:
         return number is not None and self._standalone.withdraw(number) and bool(self._take_question(number))
 
     async def _wait_read(self, number: int) -> None:
-        """Wait until a request was sent; while no connection could take it, no longer than `stream_timeout`."""
+        """Wait until a request was sent; while no connection could take it, no longer than `STREAM_TIMEOUT`."""
         stream = self._standalone
-        timeout = self._settings.stream_timeout if self.id else 0.0  # a session for one POST has no GET
+        timeout = STREAM_TIMEOUT if self.id else 0.0  # a session for one POST has no GET
         until = math.inf
         while number in (self._unread or ()) and stream.offered < number and not stream.is_ended:
             until = math.inf if stream.is_connected else min(until, trio.current_time() + timeout)
@@ -621,7 +624,7 @@ class LegacySession:
                 self._cannot_ask(
                     self._take_question(number),
                     "the answer to its request is no stream (json_only), and it has opened no other "
-                    f"for {timeout:g} s (stream_timeout)",
+                    f"for {timeout:g} s",
                 )
         self._take_question(number)
 

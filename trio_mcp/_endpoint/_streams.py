@@ -28,6 +28,9 @@ _log: Final = Log("trio_mcp.http")
 
 KEEP_ALIVE: Final = encode_sse_comment()
 
+RETRY_MS: Final = 1_000
+"""Milliseconds that clients are asked to wait before they resume a stream."""
+
 COPIES: Final = 2
 """How many copies of a piece exist while it is sent: as events, and as HTTP encodes them."""
 
@@ -157,7 +160,6 @@ class EventStream:
         to_be_stored: Called when events wait to be stored.
         max_bytes: How many bytes may be queued before notifications wait.
         keep_alive: Seconds of silence after which a connection gets a keep-alive comment.
-        retry_ms: How long a client should wait before it connects again, in milliseconds.
         event_type: The type of its events; `None` for the default.
         is_optional: Whether a client may never read it. While it is neither read nor stored, nobody waits for
             room, and the oldest events are dropped.
@@ -178,12 +180,12 @@ class EventStream:
     _to_be_stored: Callable[[EventStream], object]
     _max_bytes: int = attrs.field(alias="max_bytes", kw_only=True)
     _keep_alive: float = attrs.field(alias="keep_alive", kw_only=True)
-    _retry_ms: int = attrs.field(alias="retry_ms", kw_only=True)
     _event_type: str | None = attrs.field(alias="event_type", kw_only=True)
     _is_optional: bool = attrs.field(alias="is_optional", kw_only=True)
     _on_dropped: Callable[[int], object] = attrs.field(alias="on_dropped", kw_only=True)
     _on_queued: Callable[[int], object] = attrs.field(alias="on_queued", kw_only=True)
     dropped: int = attrs.field(default=0, init=False)
+    _retry_ms: int = attrs.field(default=RETRY_MS, init=False)
     is_ended: bool = attrs.field(default=False, init=False)
     last: int = attrs.field(default=0, init=False)
     position: int = attrs.field(default=0, init=False)
@@ -296,7 +298,7 @@ class EventStream:
         """Close its connection, if its client can reconnect for the rest.
 
         Args:
-            retry_after: How long the client should wait before that, in seconds; `None` for `retry_delay`.
+            retry_after: How long the client should wait before that, in seconds; `None` for `RETRY_MS`.
         """
         if self._store is not None:
             if retry_after is not None:

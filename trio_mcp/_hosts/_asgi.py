@@ -384,7 +384,7 @@ class McpASGI:
         settings: What is served, and to whom.
         authenticate: Authenticates each request: returns its principal, or raises `HttpRefused`. If it returns
             `None`, the request is refused (401), unless `HttpServerSettings.allow_anonymous` is set. It may take
-            `HttpServerSettings.authenticate_timeout`. `None` for no authentication: all clients are anonymous.
+            half a minute. `None` for no authentication: all clients are anonymous.
         auth: Protects the server by OAuth, instead. Where the application is mounted under a path, clients look
             for its metadata at the root of the host as well: mount `well_known` there.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.

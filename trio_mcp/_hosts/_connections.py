@@ -23,7 +23,7 @@ import trio
 from .._audit import audit
 from .._core._account import holder_of
 from .._core._http1 import ReadFields
-from .._core._http_rules import HttpRefused, HttpServerSettings, ProxyRules
+from .._core._http_rules import MAX_HEAD_BYTES, HttpRefused, HttpServerSettings, ProxyRules
 from .._endpoint._endpoint import Endpoint
 from .._logs import Log
 from .._trio import InlineTask, LightParkingLot, open_hidden_nursery
@@ -175,7 +175,7 @@ class ConnectionLimits(Generic[_T]):
             self._begun.pop(connection, None)
 
     def begin(self, connection: _T) -> None:
-        """Note that a part of a head has arrived. It still rests; `head_timeout` bounds the rest of the head."""
+        """Note that a part of a head has arrived. It still rests; half of `message_timeout` bounds the rest."""
         if connection in self._resting and connection not in self._begun:
             self._begun[connection] = trio.current_time()
             if len(self._begun) == 1:
@@ -387,7 +387,7 @@ class HostConnection(abc.ABC):
     _body: RequestBody | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._buffer = RequestBuffer(self._settings.max_head_bytes)
+        self._buffer = RequestBuffer(MAX_HEAD_BYTES)
 
     @final
     async def serve(self) -> None:

@@ -296,7 +296,7 @@ class TlsIO(ConnectionIO):
                 raise trio.BrokenResourceError("the connection was cut") from error
         if scope.cancelled_caught:
             raise trio.BrokenResourceError(
-                f"the TLS handshake took more than {self._handshake_timeout:g} s (body_timeout)"
+                f"the TLS handshake took more than {self._handshake_timeout:g} s (message_timeout)"
             )
 
     async def receive(self, most: int = READ_BYTES) -> bytes:
@@ -487,7 +487,7 @@ class RequestBuffer:
         end = buffer.find(_END_OF_HEAD, max(0, self._searched - len(_END_OF_HEAD)))
         size = len(buffer) if end < 0 else end + len(_END_OF_HEAD)
         if size > self._limit:
-            raise HttpRefused(431, f"a head of {size} bytes or more; max_head_bytes is {self._limit}")
+            raise HttpRefused(431, f"a head of {size} bytes or more; {self._limit} are allowed")
         if end < 0:
             self._searched = size
             begins_empty_line = not self._has_skipped and len(buffer) == 1 and buffer[0] == _EMPTY_LINE[0]
@@ -681,7 +681,7 @@ class RequestBody:
         if self._size > self._covered:
             self._cover()
         if self._must_wait:
-            with trio.move_on_after(self._settings.body_timeout) as scope:
+            with trio.move_on_after(self._settings.message_timeout) as scope:
                 if fetch is not None:
                     self._fetching = scope
                 else:
@@ -697,7 +697,7 @@ class RequestBody:
         if self.is_complete:
             parts, self._parts = self._parts, []
             return parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)
-        problem = f"the body did not arrive within {self._settings.body_timeout:g} seconds (body_timeout)"
+        problem = f"the body did not arrive within {self._settings.message_timeout:g} s (message_timeout)"
         raise HttpRefused(408, problem, self._closing)
 
     @property

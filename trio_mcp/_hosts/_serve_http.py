@@ -111,7 +111,7 @@ async def serve_http(  # noqa: ASYNC128 - `serve_site` calls started()
         unix_mode: Who may connect to that, as for `chmod`.
         authenticate: Authenticates each request: returns its principal, or raises `HttpRefused`. If it returns
             `None`, the request is refused (401), unless `HttpServerSettings.allow_anonymous` is set. It may take
-            `HttpServerSettings.authenticate_timeout`. `None` for no authentication: all clients are anonymous.
+            half a minute. `None` for no authentication: all clients are anonymous.
         auth: Protects the server by OAuth: clients need access tokens. Instead of `authenticate`.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
         routes: What is served at other paths: functions by path, ``{"/version": version}``, each of which is
@@ -252,7 +252,7 @@ class Site:
             settings.max_connections,
             settings.max_connections_per_address,
             settings.idle_timeout,
-            settings.head_timeout,
+            settings.message_timeout / 2,
             settings.proxy_rules(),
         )
 
@@ -360,7 +360,7 @@ def _wire_over(
         return SocketIO(client, settings.send_timeout, connection)
     transport = trio.SocketStream(trio.socket.from_stdlib_socket(connection))
     stream = trio.SSLStream(transport, ssl_context, server_side=True, https_compatible=True)
-    return TlsIO(client, settings.send_timeout, stream, settings.body_timeout)
+    return TlsIO(client, settings.send_timeout, stream, settings.message_timeout)
 
 
 def url_of(listener: trio.SocketListener, protocol: str, ssl_context: ssl.SSLContext | None, path: str) -> str:

@@ -143,7 +143,6 @@ class UpgradeCall(WebSocketCall):
         origin_of: Callable[[bytes], Origin | None],
         on_kept: Callable[[int], object],
     ) -> WebSocketChannel:
-        from .._bindings._guarded_stream import Patience
         from .._bindings._websocket import WebSocketChannel
 
         self._channel = WebSocketChannel(
@@ -154,10 +153,9 @@ class UpgradeCall(WebSocketCall):
             on_kept,
             wire=self.wire,
             ping_interval=settings.keep_alive_interval,
-            ping_timeout=settings.ping_timeout,
-            patience=Patience(
-                (settings.handshake_timeout, "handshake_timeout"), (settings.body_timeout, "body_timeout")
-            ),
+            ping_timeout=2 * settings.keep_alive_interval,
+            ping_setting="twice keep_alive_interval",
+            patience=settings.message_timeout,
         )
         return self._channel
 

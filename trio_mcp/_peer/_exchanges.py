@@ -348,8 +348,8 @@ class Exchanges:
             limits = self._limits
             raise RequestError(
                 SERVER_BUSY,
-                f"too much is subscribed to over this connection: max_subscriptions is "
-                f"{limits.max_subscriptions}, max_subscription_bytes is {limits.max_subscription_bytes}",
+                "too much is subscribed to over this connection: max_subscriptions is "
+                f"{limits.max_subscriptions}, half of max_message_bytes is {limits.max_subscription_bytes}",
             )
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sender, on_drain=served.on_drain)
         exchange.start_clock()

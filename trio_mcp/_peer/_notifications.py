@@ -297,7 +297,7 @@ class Notifications:
         self._lagging[line] = None
         _log.warning(
             "%s faster than they are handled; as many are waiting as may (max_notifications is %d, "
-            "max_notification_bytes is %d), so progress and log messages are dropped, oldest first",
+            "max_message_bytes is %d), so progress and log messages are dropped, oldest first",
             f"progress notifications of {line.method} come" if isinstance(line, Call) else "notifications come",
             self._limits.max_notifications,
             self._limits.max_notification_bytes,

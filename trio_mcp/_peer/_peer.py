@@ -264,8 +264,7 @@ class Peer:
             For each request its result, or the error that answers it.
 
         Raises:
-            ValueError: There are none, or more than `Limits.max_batch_messages` or
-                `Limits.max_outbound_requests`.
+            ValueError: There are none, or more than 1,000 or `Limits.max_outbound_requests`.
             Others: As `request`.
 
         Spec: 2025-03-26, basic, "Batching". Whether the revision has batches is the caller's business.

@@ -52,7 +52,7 @@ from ._exchange import Dispatcher, Reply, make_reply, note_failure, settle
 from ._exchanges import Arrival, BatchReply, Exchanges, Ready
 from ._notifications import Notifications
 from ._send_queue import FrameHook, SendQueue, Writer
-from ._sender import Sender
+from ._sender import MAX_BATCH, Sender
 
 _log: Final = Log("trio_mcp.peer")
 
@@ -296,11 +296,10 @@ class Receiver:
 
     def _take_batch(self, messages: list[Any], origin: Origin | None) -> None:
         """Take a batch apart; its messages are the next to be taken."""
-        most = self._limits.max_batch_messages
-        if not self._dispatcher.accepts_batches or not 0 < len(messages) <= most:
+        if not self._dispatcher.accepts_batches or not 0 < len(messages) <= MAX_BATCH:
             problem = "a batch, and the revision in use has none"
             if self._dispatcher.accepts_batches:
-                problem = f"a batch of {len(messages)} messages; it holds 1 to {most} (max_batch_messages)"
+                problem = f"a batch of {len(messages)} messages; it holds 1 to {MAX_BATCH}"
             if self._sender.awaits_answers:
                 for message in messages:
                     self._sender.refuse(answered_id(message), f"the answer came in {problem}")

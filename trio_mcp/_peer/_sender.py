@@ -39,6 +39,9 @@ from ._send_queue import SendQueue, Writer
 
 _log: Final = Log("trio_mcp.peer")
 
+MAX_BATCH: Final = 1_000
+"""Messages in one batch: a message may hold eight million, each of which would get an answer."""
+
 
 @final
 @attrs.define(eq=False)
@@ -175,10 +178,9 @@ class Sender:
             raise LocalProtocolError(
                 "requests that pass through middleware are not sent as a batch: leave out batch=True"
             )
-        name = min("max_batch_messages", "max_outbound_requests", key=lambda limit: getattr(self._limits, limit))
-        most: int = getattr(self._limits, name)
+        most, name = min((MAX_BATCH, ""), (self._limits.max_outbound_requests, "max_outbound_requests="))
         if not 0 < len(requests) <= most:
-            raise ValueError(f"a batch holds 1 to {name}={most} requests, not {len(requests)}")
+            raise ValueError(f"a batch holds 1 to {name}{most} requests, not {len(requests)}")
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._wait_turn(len(requests))
         calls: list[Call] = []

@@ -78,7 +78,7 @@ class Proxy(Servable[None]):
         connector = connector_for(reconnecting(target) if isinstance(target, str) else target)
         self._options = UpstreamOptions(connector, self._limits, on_frame)
         # Of every client alike. The server checks what is not known here: a tool that no client has listed.
-        self._tools = MarkedTools(self._limits.max_remembered_bytes // 8)
+        self._tools = MarkedTools()
         self._sealer = Sealer(None)
         self.middleware: tuple[Middleware, ...] = tuple(middleware)
         self._hosted = Hosted(self, self._limits, self._new_service, self._new_session, self._tools.marks_of)
@@ -103,7 +103,7 @@ class Proxy(Servable[None]):
                 "max_upstreams",
                 self._limits.max_upstreams,
                 self._limits.max_upstreams_per_principal,
-                "max_upstreams_per_principal",
+                "half of max_upstreams",
             )
             service.state = Upstreams(self._options, self._tools, service.background, places)
             yield service

@@ -159,7 +159,7 @@ class ProxySession:
         """Decide how a request is served; see `Dispatcher.route`."""
         del origin
         if request.method == "initialize" and not names_era(request.params):
-            check_client_info(request.params or {}, self._limits)
+            check_client_info(request.params or {})
             agreement = self._lifecycle.initialize(request)
             self._handshake_over = trio.Event()
             return partial(self._initialize, agreement, self._handshake_over)

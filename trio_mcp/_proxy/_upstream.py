@@ -18,7 +18,7 @@ import trio
 
 from .._bindings._http_messages import OutboundMessage
 from .._channel import Channel, Origin
-from .._client._connection import ClientIdentity, Connection
+from .._client._connection import MAX_DESCRIPTION_BYTES, ClientIdentity, Connection
 from .._client._dispatch import NotificationHandlers, ServerMessages
 from .._client._listen import Events, open_events
 from .._client._questions import QuestionHandlers, Questions
@@ -61,6 +61,9 @@ from ._eras import meta_of, passed_on, to_legacy_params, with_subscription
 _log: Final = Log("trio_mcp.proxy")
 
 _LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
+
+IDLE_TIMEOUT: Final = 300.0
+"""Seconds for which a connection that requests share is kept while none needs it; twice as long at most."""
 
 ALL_LISTS: Final = SubscriptionFilter(
     tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
@@ -137,7 +140,7 @@ class SubscribedUris:
         if len(self._sizes) >= limits.max_subscriptions:
             problem = f"this session has {len(self._sizes)} subscriptions already (max_subscriptions)"
         elif self._bytes + size > limits.max_subscription_bytes:
-            problem = f"its URIs would exceed {limits.max_subscription_bytes} bytes (max_subscription_bytes)"
+            problem = f"its URIs would exceed {limits.max_subscription_bytes} bytes (half of max_message_bytes)"
         else:
             self._sizes[uri] = size
             self._bytes += size
@@ -220,7 +223,7 @@ class Upstream:
         )
 
     def _messages(self) -> ServerMessages:
-        questions = Questions(QuestionHandlers(), ClientCapabilities(), self._limits)
+        questions = Questions(QuestionHandlers(), ClientCapabilities())
         subscriptions = Subscriptions(self._missed, Callbacks(), warn_of_unknown=False)
         return UpstreamMessages(questions, NotificationHandlers(), subscriptions, upstream=self)
 
@@ -296,11 +299,9 @@ class Upstream:
         return await self._reconnecting.connected()
 
     def _described(self, answer: Mapping[str, Any]) -> None:
-        most = self._limits.max_remembered_bytes // 4
-        if cost_of(answer) > most:
+        if cost_of(answer) > MAX_DESCRIPTION_BYTES:
             raise RemoteProtocolError(
-                f"the server's description of itself takes more than {most} bytes in memory, "
-                "a quarter of max_remembered_bytes"
+                f"the server's description of itself takes more than {MAX_DESCRIPTION_BYTES} bytes in memory"
             )
         self.description = answer
 
@@ -400,7 +401,9 @@ class Upstream:
 
     def open_events(self, wanted: SubscriptionFilter) -> AbstractAsyncContextManager[Events]:
         """Listen to changes, on one connection after another; see `Client.listen`."""
-        return open_events(self._reconnecting, wanted, self._limits.max_events, self._limits, nullcontext())
+        return open_events(
+            self._reconnecting, wanted, self._limits.max_notifications, self._limits, nullcontext()
+        )
 
     # What the server sends.
 
@@ -557,7 +560,7 @@ class UpstreamMessages(ServerMessages):
 # the same holder (the principal, the address, or the one connection that they have) with the same name and
 # capabilities: what two of them would see of each other on it they could see anyway, and a legacy server that
 # keeps something between calls finds its client again. That connection ends when it was not needed for
-# `Limits.upstream_idle_timeout`, or when another client needs its place. One for all clients would do for a
+# `IDLE_TIMEOUT` seconds, or when another client needs its place. One for all clients would do for a
 # modern server over HTTP, but not over a pipe, where nothing tells whose log message it is, nor for a legacy
 # server.
 
@@ -638,7 +641,7 @@ class Upstreams:
     async def _end_idle(self, key: SharedKey, upstream: Upstream) -> None:
         """Close a shared connection when it was not used for a while."""
         try:
-            await upstream.wait_idle(self._options.limits.upstream_idle_timeout)
+            await upstream.wait_idle(IDLE_TIMEOUT)
             upstream.close()
         finally:
             if self._shared.get(key) is upstream:

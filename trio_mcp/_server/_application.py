@@ -497,7 +497,7 @@ class Registration:
     ) -> None:
         """Register the files below a directory as resources.
 
-        They are listed, up to `Limits.max_listed_files`, and offered as a template. Whatever a client asks for,
+        They are listed, up to 1,000 of them, and offered as a template. Whatever a client asks for,
         no file outside is read: ``..``, absolute paths and symbolic links that lead out of the directory are
         refused, also if something is renamed meanwhile. Links within are followed if they are relative; the name
         of a link counts for `pattern`, and its target for `hidden`, too. Pipes and devices are not served.
@@ -533,7 +533,7 @@ class Registration:
         check_options(options, ResourceOptions)
         check_given(Registration.add_directory, locals())
         absolute = Path(path).absolute()
-        prefix = directory_prefix(absolute, uri, max_length=self._application.limits.max_uri_length)
+        prefix = directory_prefix(absolute, uri)
         template = types.ResourceTemplate(
             uri_template=prefix + "{+path}",
             mime_type=options.get("mime_type"),
@@ -546,7 +546,6 @@ class Registration:
             pattern=pattern,
             hidden=hidden,
             template=template,
-            limits=self._application.limits,
         )
         self._add(prefix, source, options)
 
@@ -674,7 +673,7 @@ class Registration:
 
     def _check(self, uri: str) -> None:
         try:
-            check_uri(uri, max_length=self._application.limits.max_uri_length)
+            check_uri(uri)
         except ValueError as error:
             raise ValueError(f"{uri!r:.200} cannot be registered: {error}") from error
         if self._application.is_skill_file(uri):
@@ -803,8 +802,8 @@ class Registration:
 
         Sessions are those of the legacy era that are initialized, over every transport; over HTTP it goes to the
         stream that the client holds open with GET. They get it in order with other such notifications. For one
-        that does not read, `Limits.max_announcements` and `max_announcement_bytes` of them wait; then the oldest
-        are dropped, which `dropped_notifications` counts. Nothing happens while no client is served.
+        that does not read, `Limits.max_notifications` of them wait, of 1 MiB together; then the oldest are
+        dropped, which `dropped_notifications` counts. Nothing happens while no client is served.
 
         From 2026-07-28 on a server sends nothing outside of requests but what a client has subscribed to, and
         there is no subscription to methods of your own: clients of that era get nothing by this. Within a request

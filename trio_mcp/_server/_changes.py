@@ -53,7 +53,7 @@ from .._errors import (
     LocalProtocolError,
     RequestError,
 )
-from .._limits import Limits
+from .._limits import MIB, Limits
 from .._logs import Log
 from .._peer._exchange import Answer, AtOnce, Exchange, LongLived
 from .._peer._peer import Peer
@@ -65,6 +65,9 @@ from ._listing import read_params
 _log: Final = Log("trio_mcp.server")
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+MAX_ANNOUNCEMENT_BYTES: Final = MIB
+"""What the announcements that wait for one session may weigh together: there may be ten thousand sessions."""
 
 SUBSCRIPTION_BYTES: Final = 1024
 """What a subscription to a resource takes in memory, beside its URI."""
@@ -122,8 +125,8 @@ class _AnnouncementQueue:
         limits, dropped = self._limits, list[Announcement]()
         self._queue.append(announcement)
         self._bytes += announcement.size
-        while len(self._queue) > limits.max_announcements or (
-            self._bytes > limits.max_announcement_bytes and len(self._queue) > 1
+        while len(self._queue) > limits.max_notifications or (
+            self._bytes > MAX_ANNOUNCEMENT_BYTES and len(self._queue) > 1
         ):
             dropped.append(self.pop())
         return dropped
@@ -533,7 +536,7 @@ class Subscriptions:
             raise RequestError(
                 SERVER_BUSY,
                 f"uri: with it the URIs that this session has subscribed to would exceed "
-                f"{limits.max_subscription_bytes} bytes (max_subscription_bytes)",
+                f"{limits.max_subscription_bytes} bytes (half of max_message_bytes)",
             )
         try:
             self._loans.keep(self._weight(1, size))

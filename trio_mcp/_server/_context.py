@@ -40,7 +40,7 @@ from .._core._changes import check_own_notification
 from .._core._http1 import ShownHeaders
 from .._errors import LocalProtocolError
 from .._lazily import name_as_methods_of, names_for_users
-from .._limits import Limits, check_given, check_number, check_seconds
+from .._limits import MIB, Limits, check_given, check_number, check_seconds
 from .._logs import Log
 from .._oauth._principal import Principal, as_principal
 from .._peer._exchange import Exchange, ExchangeSink, OnProgress, report_failure
@@ -87,6 +87,10 @@ def weight_of(params: Mapping[str, Any] | Encoded | str | None) -> int:
     return NOTIFICATION_BYTES + cost_of(params)
 
 
+MAX_KEPT_BYTES: Final = MIB
+"""What the notifications of one parked handler may take in memory: there may be ten thousand handlers."""
+
+
 @final
 @attrs.define(eq=False)
 class KeptNotifications:
@@ -97,7 +101,7 @@ class KeptNotifications:
     its sender waits.
 
     Args:
-        limits: How many are kept, and how much memory they may take together.
+        limits: How many are kept.
         has_room: Whether so many bytes in all may be kept. Called before they are.
     """
 
@@ -122,10 +126,8 @@ class KeptNotifications:
             weight: How much memory it takes, in bytes.
         """
         if self.is_parked:
-            limits = self._limits
             while self._queue and (
-                len(self._queue) >= limits.max_notifications
-                or self._bytes + weight > limits.max_parked_notification_bytes
+                len(self._queue) >= self._limits.max_notifications or self._bytes + weight > MAX_KEPT_BYTES
             ):
                 self._drop()
             while not self._has_room(self._bytes + weight):
@@ -150,9 +152,11 @@ class KeptNotifications:
         """Send the queue as part of an exchange, in order, waiting for room. Does not checkpoint if empty."""
         if self._dropped:
             _log.warning(
-                "%d notifications of a parked handler were dropped for later ones "
-                "(max_notifications, max_parked_notification_bytes)",
+                "%d notifications of a parked handler were dropped for later ones: "
+                "%d are kept (max_notifications), of %d bytes together",
                 self._dropped,
+                self._limits.max_notifications,
+                MAX_KEPT_BYTES,
             )
             self._dropped = 0
         try:

@@ -27,7 +27,7 @@ from .. import types
 from .._core._uri_matching import Found
 from .._core._uri_template import UNRESERVED, VariableRule, check_uri, normalised
 from .._errors import INTERNAL_ERROR, RequestError, ResourceNotFound
-from .._limits import MIB, Limits
+from .._limits import MIB
 from .._logs import Log
 from .._printable import printable
 from ..types._fields import evolve
@@ -193,6 +193,13 @@ class _Glob:
         return found
 
 
+MAX_LISTED: Final = 1_000
+"""Files of one directory that are listed as resources: more than people look through. The others can be read."""
+
+MAX_SCANNED: Final = 50_000
+"""Files and folders of one directory that are looked at to find them: a second or two of a slow disk."""
+
+
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class DirectorySource(ResourceSource):
@@ -205,7 +212,7 @@ class DirectorySource(ResourceSource):
         hidden: Whether files are served whose name, or a folder's on the path, begins with a dot; also if a
             symbolic link of another name leads there.
         template: What clients see of all of them.
-        limits: Limits how many are listed.
+        max_scanned: How many files and folders are looked at to list them.
 
     Raises:
         ValueError: The pattern is not valid.
@@ -217,7 +224,7 @@ class DirectorySource(ResourceSource):
     prefix: str = attrs.field(converter=normalised)
     _glob: _Glob = attrs.field(alias="pattern", converter=_Glob)
     hidden: bool
-    limits: Limits
+    max_scanned: int = MAX_SCANNED
     _warnings: list[str] = attrs.field(factory=list[str], init=False)
 
     def match(self, uri: str) -> Found | None:
@@ -254,10 +261,10 @@ class DirectorySource(ResourceSource):
 
     def resources(self) -> Iterator[types.Resource]:
         """Yield the files, by name, folder after folder, as many as are listed."""
-        found = itertools.islice(self._walk(), self.limits.max_listed_files + 1)
+        found = itertools.islice(self._walk(), MAX_LISTED + 1)
         for count, (names, status) in enumerate(found):
-            if count == self.limits.max_listed_files:
-                self._warn_once(f"more than Limits.max_listed_files ({count})")
+            if count == MAX_LISTED:
+                self._warn_once(f"more than {count} files")
                 return
             yield described_file(self._resource(names), status)
 
@@ -274,7 +281,7 @@ class DirectorySource(ResourceSource):
         )
 
     def _walk(self) -> Iterator[tuple[Sequence[str], os.stat_result]]:
-        room = self.limits.max_scanned_files
+        room = self.max_scanned
         folders: list[tuple[str, ...]] = [()]
         while folders:
             folder = folders.pop()
@@ -289,7 +296,7 @@ class DirectorySource(ResourceSource):
                     yield names, status
             folders += reversed(inner)
             if room <= 0:
-                self._warn_once(f"more than Limits.max_scanned_files ({self.limits.max_scanned_files}) entries")
+                self._warn_once(f"more than {self.max_scanned} entries")
                 return
 
     def _warn_once(self, problem: str) -> None:
@@ -345,14 +352,14 @@ def encoded_name(name: str) -> str:
     return "".join(chr(b) if chr(b) in UNRESERVED else f"%{b:02X}" for b in os.fsencode(name))
 
 
-def directory_prefix(root: Path, uri: str | None, *, max_length: int) -> str:
+def directory_prefix(root: Path, uri: str | None) -> str:
     """Return what the URIs of a directory's files begin with.
 
     Raises:
         ValueError: It is not a valid URI.
     """
     prefix = root.as_uri() if uri is None else uri
-    check_uri(prefix, max_length=max_length)
+    check_uri(prefix)
     if "?" in prefix or "#" in prefix:
         raise ValueError(f"the URI of a directory must have no query and no fragment, unlike {prefix!r}")
     return prefix if prefix.endswith("/") else prefix + "/"

@@ -224,6 +224,10 @@ async def ask_in_session(
     return answers, required.state
 
 
+MAX_USED_STATES: Final = 100_000
+"""States that are remembered as used until they expire: 50 MB. One client may have half of what others leave."""
+
+
 @final
 class UsedStates:
     """Remembers which states were used, each until it has expired, so that none is good twice.
@@ -232,13 +236,14 @@ class UsedStates:
     client gets only as much of it as leaves room for others.
 
     Args:
-        limits: How many states are remembered, and for how long.
+        limits: For how long.
         account: Lends the places and the memory.
+        most: How many states are remembered.
     """
 
-    def __init__(self, limits: Limits, account: Account) -> None:
+    def __init__(self, limits: Limits, account: Account, most: int = MAX_USED_STATES) -> None:
         self._ttl = limits.parked_timeout
-        self._places = account.places("used states", "max_used_states", limits.max_used_states)
+        self._places = account.places("used states", "the largest number of them", most)
         self._bytes = account.bytes
         # The first to expire is first.
         self._used: OrderedDict[bytes, tuple[float, tuple[Loan, ...]]] = OrderedDict()

@@ -32,7 +32,7 @@ from .._codec._jsonrpc import Request, to_wire
 from .._core._account import Account, Loan, Overdrawn, Pool, lend_all
 from .._core._sealing import Sealer, StateRefused, binding_of
 from .._errors import INTERNAL_ERROR, SERVER_BUSY, LocalProtocolError, RequestError
-from .._limits import Limits
+from .._limits import KIB, Limits
 from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import LATEST
@@ -54,6 +54,9 @@ _REPLAY: Final = b"R"
 _RETURNED: Final = b"H"
 
 TOKEN_BYTES: Final = 16
+
+MAX_STATE_BYTES: Final = 64 * KIB
+"""What a state may weigh that the client carries from one request to the next: it is sent with each of them."""
 
 _TAG: Final = re.compile(r"w[0-9]{1,9}\.", re.ASCII)
 
@@ -502,7 +505,7 @@ class Parking:
 
     def __attrs_post_init__(self) -> None:
         most, own = self.limits.max_parked, self.limits.max_parked_per_principal
-        self._places = self._account.places("parked", "max_parked", most, own, "max_parked_per_principal")
+        self._places = self._account.places("parked", "max_parked", most, own, "a tenth of max_parked")
 
     def join(self, tag: str, key: bytes) -> None:
         """Be one of several processes: states begin with the tag of this one, and each can open those of all.
@@ -631,11 +634,10 @@ class Parking:
         Raises:
             RequestError: It is too large.
         """
-        if len(payload) > self.limits.max_request_state_bytes:
+        if len(payload) > MAX_STATE_BYTES:
             raise RequestError(
                 INTERNAL_ERROR,
-                f"the request's state is {len(payload)} bytes; "
-                f"max_request_state_bytes is {self.limits.max_request_state_bytes}",
+                f"the request's state is {len(payload)} bytes; {MAX_STATE_BYTES} are allowed",
             )
         bound = binding + self._tag.encode("ascii")
         return self._tag + self._sealer.seal(

@@ -17,7 +17,7 @@ import trio
 from .. import types
 from .._channel import Origin
 from .._core._uri_matching import Found, UriMatcher
-from .._core._uri_template import UriTemplate, VariableRule, check_uri, normalised
+from .._core._uri_template import MAX_URI_LENGTH, UriTemplate, VariableRule, check_uri, normalised
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError, ResourceNotFound
 from .._limits import Limits, check_seconds
 from .._logs import Log
@@ -184,11 +184,11 @@ class ResourceRegistry:
             raise permit.refusal(_not_found(ResourceNotFound(), template, revision), origin)
 
     def _find_short(self, uri: object) -> tuple[Entry[RegisteredResource], Found] | None:
-        return self._find(uri) if isinstance(uri, str) and len(uri) <= self._limits.max_uri_length else None
+        return self._find(uri) if isinstance(uri, str) and len(uri) <= MAX_URI_LENGTH else None
 
     def knows(self, uri: str) -> bool:
         """Whether a URI means a resource that may be read. Only reading it shows whether it exists."""
-        return len(uri) <= self._limits.max_uri_length and self._find(uri) is not None
+        return len(uri) <= MAX_URI_LENGTH and self._find(uri) is not None
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return the handler of a method; `None` if no resource was ever registered."""
@@ -270,7 +270,7 @@ class ResourceRegistry:
     ) -> types.ReadResourceResult | NonFinalResult:
         uri = read_params(params, types.ReadResourceRequestParams).uri
         try:
-            check_uri(uri, max_length=self._limits.max_uri_length)
+            check_uri(uri)
         except ValueError as error:
             raise RequestError(INVALID_PARAMS, f"invalid params: uri: {error}", {"uri": uri[:256]}) from error
         found = self._find(uri)

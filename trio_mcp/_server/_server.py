@@ -529,8 +529,8 @@ class Server(AppRegistration, Servable[StateT]):
         single_use_states: Whether a state that a client carries for a handler which is run again
             (``resume="replay"``, `InputRequired`) is good for one request only, as that of a parked handler is
             always. A request that brings it uses it up, however it ends. This process remembers which were used
-            until they expire (`Limits.parked_timeout`), within `Limits.max_used_states`; each replica, and each
-            restart, accepts such a state once more.
+            until they expire (`Limits.parked_timeout`), 100,000 of them; each replica, and each restart, accepts
+            such a state once more.
         page_size: How many items a page of a list has; `None`, the default, for all of them.
         cursor_key: The secret, at least 16 bytes, by which the cursors between pages are protected from changes.
             Processes that share one understand each other's cursors. By default each server has its own.

@@ -36,7 +36,7 @@ from .._errors import (
     RemoteProtocolError,
     RequestError,
 )
-from .._limits import Limits, check_whole
+from .._limits import KIB, check_whole
 from .._logs import Log
 from .._peer._exchange import Answer, AtOnce, Exchange, Handler, LongLived, audit_refusal
 from .._peer._peer import Peer
@@ -427,18 +427,21 @@ def check_listener(params: Mapping[str, Any], agreement: Agreement) -> None:
         require_declared(TASKS, agreement.client_capabilities, is_modern=True)
 
 
-def check_client_info(params: Mapping[str, Any], limits: Limits) -> None:
+MAX_CLIENT_INFO_BYTES: Final = 64 * KIB
+"""How large the capabilities and ``clientInfo`` of a legacy client may be, as JSON: they stay as it does."""
+
+
+def check_client_info(params: Mapping[str, Any]) -> None:
     """Refuse a handshake that would take too much memory for as long as the connection lasts.
 
     Raises:
         RequestError: It would.
     """
     size = len(_json.encode([params.get("capabilities"), params.get("clientInfo")]))
-    if size > limits.max_client_info_bytes:
+    if size > MAX_CLIENT_INFO_BYTES:
         raise RequestError(
             INVALID_PARAMS,
-            f"params: capabilities and clientInfo are {size} bytes; "
-            f"max_client_info_bytes is {limits.max_client_info_bytes}",
+            f"params: capabilities and clientInfo are {size} bytes; {MAX_CLIENT_INFO_BYTES} are allowed",
         )
 
 
@@ -593,7 +596,7 @@ class ServerSession:
 
     def _initialize(self, request: Request) -> Answer:
         read_params(request.params or {}, types.InitializeRequestParams)
-        check_client_info(request.params or {}, self._application.limits)
+        check_client_info(request.params or {})
         revision = self._lifecycle.initialize(request).revision
         application = self._application
         capabilities = application.capabilities(revision)

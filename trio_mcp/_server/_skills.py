@@ -52,6 +52,7 @@ from ..types._fields import evolve
 from ._context import Context
 from ._extensions import ServerExtension
 from ._files import (
+    MAX_SCANNED,
     FileTooLarge,
     described_file,
     encoded_name,
@@ -186,12 +187,14 @@ class SkillCatalog:
     Each look finds what has changed, and files whose size and times are as before are not read again.
 
     Args:
-        limits: Limits how large files may be, and how many are looked at.
+        limits: Limits how large files may be.
         on_change: Called, in any thread, when a look has found that something has changed.
+        max_scanned: How many files and folders of a directory are looked at.
     """
 
-    def __init__(self, limits: Limits, on_change: Callable[[], object]) -> None:
+    def __init__(self, limits: Limits, on_change: Callable[[], object], max_scanned: int = MAX_SCANNED) -> None:
         self._limits = limits
+        self._max_scanned = max_scanned
         self._on_change = on_change
         self._roots: list[SkillRoot] = []
         self._known: dict[tuple[str, _Names], _Known] = {}
@@ -213,7 +216,7 @@ class SkillCatalog:
             ValueError: There is no skill in it; or one of them breaks a rule, or is where another one is, or
                 where another resource is.
         """
-        check_uri(root.uri(("x",)), max_length=self._limits.max_uri_length)
+        check_uri(root.uri(("x",)))
         with self._lock:
             added = self._look([*self._roots, root], refuse=root)
             taken = next(filter(is_taken, added.files), None)
@@ -249,7 +252,7 @@ class SkillCatalog:
         known: dict[tuple[str, _Names], _Known] = {}
         for root in roots:
             try:
-                tree = _Tree.below(root, self._limits)
+                tree = _Tree.below(root, self._max_scanned)
                 found = list(tree.skills(root))
             except InvalidSkill as error:
                 if root is refuse:
@@ -323,7 +326,7 @@ class _Tree:
     )
 
     @classmethod
-    def below(cls, root: SkillRoot, limits: Limits) -> _Tree:
+    def below(cls, root: SkillRoot, most: int) -> _Tree:
         """Look at a directory.
 
         Raises:
@@ -332,17 +335,14 @@ class _Tree:
         files: dict[_Names, os.stat_result] = {}
         waiting: list[_Names] = [()]
         folders: list[_Names] = []
-        room = limits.max_scanned_files
+        room = most
         while waiting:
             folder = waiting.pop()
             folders.append(folder)
             scanned, entries = entries_below(root.path, folder, room + 1, hidden=False)
             room -= scanned
             if room < 0:
-                raise InvalidSkill(
-                    f"{root.path} has more than {limits.max_scanned_files} files and folders "
-                    "(Limits.max_scanned_files)"
-                )
+                raise InvalidSkill(f"{root.path} has more than {most} files and folders")
             for name, status in entries:
                 if stat.S_ISDIR(status.st_mode):
                     waiting.append((*folder, name))

@@ -391,7 +391,7 @@ class Tasks:
         base = PARKED_BYTES + cost_of(exchange.request.params or {}) + weight_of_headers(context)
         holder = holder_of(exchange.origin, context._surroundings.holder)  # noqa: SLF001 - not for users
         places = self._account.places(
-            "tasks", "max_tasks", limits.max_tasks, limits.max_tasks_per_principal, "max_tasks_per_principal"
+            "tasks", "max_tasks", limits.max_tasks, limits.max_tasks_per_principal, "a tenth of max_tasks"
         )
         amounts = ((places, 1), (self._account.bytes, base + weight_of_task(record)))
         try:
@@ -505,7 +505,7 @@ class Tasks:
             return failed(RequestError(INTERNAL_ERROR, "internal error"))
         most = self._limits.max_task_result_bytes
         if size > most:
-            problem = f"the result of the task is {size} bytes; max_task_result_bytes is {most}"
+            problem = f"the result of the task is {size} bytes; {most} are allowed, half of max_message_bytes"
             return failed(RequestError(INTERNAL_ERROR, problem))
         return found
 

@@ -50,7 +50,7 @@ class Counted:
 async def test_many_unfinished_responses_keep_no_more_than_may_be(
     size: int, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """max_inbound_bytes: each may be as large as a message; the oldest goes on, and in the end all are read."""
+    """4 times max_message_bytes: each may be as large as a message; the oldest goes on, and in the end all are read."""
     body = PIECES * size
     room = ResponseRoom(2 * body)
     counted = Counted()

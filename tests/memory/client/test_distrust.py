@@ -114,9 +114,9 @@ async def open_on(
     """Open a client that has one connection after another."""
     capabilities = handlers.declared(ClientCapabilities())
     identity = ClientIdentity(Implementation(name="t", version="1"), capabilities, revisions)
-    questions = Questions(handlers, capabilities, Limits(max_open_elicitations=10))
-    limits = Limits(max_inbound_requests=3, max_pages=3)
-    memory = ClientCaches(None, None, capabilities, limits)
+    questions = Questions(handlers, capabilities)
+    limits = Limits(max_inbound_requests=3, max_input_rounds=3)
+    memory = ClientCaches(None, None, capabilities)
 
     def messages() -> ServerMessages:
         subscriptions = Subscriptions(memory.forget, Callbacks(), warn_of_unknown=True)
@@ -132,7 +132,6 @@ async def open_on(
     )
     settings = ClientSettings(
         request_timeout=1e9,
-        max_input_rounds=3,
         limits=limits,
         result_types={revision: {} for revision in Revision},
     )

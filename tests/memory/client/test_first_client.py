@@ -136,9 +136,15 @@ async def test_other_revisions_have_no_batches(revision: str) -> None:
             await client.request_many(calls(1), batch=True)
 
 
-@pytest.mark.parametrize(("count", "name"), [(0, "max_batch_messages=3"), (4, "max_batch_messages=3")])
-async def test_a_batch_has_a_size(count: int, name: str) -> None:
-    limits = Limits(max_batch_messages=3)
+@pytest.mark.parametrize(
+    ("count", "limits", "name"),
+    [
+        (0, Limits(max_outbound_requests=3), "max_outbound_requests=3"),
+        (4, Limits(max_outbound_requests=3), "max_outbound_requests=3"),
+        (1_001, Limits(), "1000"),
+    ],
+)
+async def test_a_batch_has_a_size(count: int, limits: Limits, name: str) -> None:
     async with open_client(small_server(), revision=BATCH, limits=limits) as client:
         with pytest.raises(ValueError, match=f"1 to {name} requests, not {count}"):
             await client.request_many(calls(*range(count)), batch=True)
@@ -560,8 +566,8 @@ async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.test
     capabilities = ClientCapabilities()
     identity = ClientIdentity(OURSELVES, capabilities, (Revision(LEGACY),))
     limits = Limits()
-    memory = ClientCaches(None, None, capabilities, limits)
-    questions = Questions(QuestionHandlers(), capabilities, limits)
+    memory = ClientCaches(None, None, capabilities)
+    questions = Questions(QuestionHandlers(), capabilities)
 
     def messages() -> ServerMessages:
         subscriptions = Subscriptions(memory.forget, Callbacks(), warn_of_unknown=True)
@@ -575,7 +581,7 @@ async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.test
         on_frame=None,
         forget=memory.forget,
     )
-    settings = ClientSettings(request_timeout=math.inf, max_input_rounds=3, limits=limits, result_types={})
+    settings = ClientSettings(request_timeout=math.inf, limits=limits, result_types={})
     client = Client(reconnecting, questions, settings, memory)
     async with trio.open_nursery() as nursery:
         connected = trio.Event()

@@ -78,7 +78,8 @@ async def test_wrong_options_are_errors_of_the_call() -> None:
         (TypeError, {"server_timeout": "soon"}),
         (ValueError, {"server_options": {"b": {}}}),
         (ValueError, {"server_timeout": 0}),
-        (ValueError, {"max_input_rounds": 0}),
+        (ValueError, {"request_timeout": 0}),
+        (TypeError, {"max_input_rounds": 5}),
     ]
     for kind, options in wrong:
         with pytest.raises(kind):

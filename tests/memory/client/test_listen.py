@@ -155,12 +155,13 @@ async def test_a_listener_that_is_too_slow_is_ended_with_an_error_and_holds_up_n
 async def test_how_many_changes_may_wait_is_a_limit(autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer()
     async with (
-        open_scripted(server, limits=Limits(max_events=1)) as client,
+        open_scripted(server, limits=Limits(max_notifications=1)) as client,
         client.listen(tools_list_changed=True, prompts_list_changed=True) as events,
     ):
         server.say(
             note("tools/list_changed", subscription(server)), note("prompts/list_changed", subscription(server))
         )
+        await trio.testing.wait_all_tasks_blocked()
         assert await take(events, 1) == [ToolsListChanged()]
         with pytest.raises(Lagged):
             await events.__anext__()
@@ -1100,7 +1101,7 @@ async def test_a_renewal_that_is_not_acknowledged_is_given_up_and_tried_again(
     """The server is not told the client's patience as the deadline of the subscription."""
     server = ScriptedServer()
     async with (
-        open_scripted(server, limits=Limits(listen_timeout=7)) as client,
+        open_scripted(server, limits=Limits(connect_timeout=7)) as client,
         client.listen(tools_list_changed=True) as events,
     ):
         server.script = ignore_the_first

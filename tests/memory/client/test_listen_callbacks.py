@@ -223,7 +223,7 @@ async def test_a_subscription_that_is_not_acknowledged_is_given_up(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     server = ScriptedServer(script=lambda _, __: NO_ANSWER)
-    async with open_scripted(server, on_tools_list_changed=print, limits=Limits(listen_timeout=3)) as client:
+    async with open_scripted(server, on_tools_list_changed=print, limits=Limits(connect_timeout=3)) as client:
         await trio.sleep(1000)
         assert len(server.requests("subscriptions/listen")) == len(server.goodbyes()) == 9
         assert not client.statistics().calls

@@ -36,7 +36,7 @@ def breaks(outputs: OutputChecks, name: str) -> bool:
 
 
 def test_the_schemas_listed_longest_ago_are_forgotten_first() -> None:
-    """max_remembered_bytes: their number says little about what they take."""
+    """MAX_OUTPUTS_BYTES: their number says little about what they take."""
     outputs = OutputChecks(1_000, 100_000, 200_000)
     outputs.learn([tool(f"t{n}", 30_000) for n in range(5)], MODERN, outputs.stamp)
     assert [breaks(outputs, f"t{n}") for n in range(5)] == [False, False, True, True, True]
@@ -51,7 +51,7 @@ def test_the_schemas_listed_longest_ago_are_forgotten_first() -> None:
 
 
 def test_schemas_are_compiled_again_when_they_are_needed() -> None:
-    """max_remembered_bytes: only some stay compiled, and all are checked."""
+    """MAX_OUTPUTS_BYTES: only some stay compiled, and all are checked."""
     outputs = OutputChecks(1_000, 100_000, 80_000)
     outputs.learn([tool(f"t{n}") for n in range(10)], MODERN, outputs.stamp)
     for _ in range(3):
@@ -61,7 +61,7 @@ def test_schemas_are_compiled_again_when_they_are_needed() -> None:
 
 
 def test_a_schema_far_too_large_is_not_even_kept(caplog: pytest.LogCaptureFixture) -> None:
-    """max_schema_bytes: it checks nothing, which is logged once."""
+    """MAX_SCHEMA_BYTES: it checks nothing, which is logged once."""
     outputs = OutputChecks(1_000, 1_000, 1_000_000)
     outputs.learn([tool("t", 100_000)], MODERN, outputs.stamp)
     for _ in range(2):
@@ -70,7 +70,7 @@ def test_a_schema_far_too_large_is_not_even_kept(caplog: pytest.LogCaptureFixtur
 
 
 def test_long_ids_of_elicitations_push_out_others() -> None:
-    """max_remembered_bytes: a server writes the ids of its elicitations."""
+    """MAX_ELICITATION_BYTES: a server writes the ids of its elicitations."""
     known = KnownElicitations(10, 100_000)
 
     def ask(id: str) -> None:
@@ -97,7 +97,8 @@ def test_long_ids_of_elicitations_push_out_others() -> None:
 async def test_a_server_may_not_say_too_much_of_itself(
     revision: Revision, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """max_remembered_bytes: instructions are kept for as long as the connection lasts."""
+    """MAX_DESCRIPTION_BYTES: instructions are kept for as long as the connection lasts."""
+    instructions = ""
 
     def react(message: dict[str, Any]) -> object:
         if message.get("method") == "initialize" and not revision.is_modern:
@@ -111,20 +112,19 @@ async def test_a_server_may_not_say_too_much_of_itself(
             }
         else:
             return None
-        return answer(message, {**said, "capabilities": {}, "instructions": "x" * 30_000})
+        return answer(message, {**said, "capabilities": {}, "instructions": instructions})
 
-    limits = Limits(max_remembered_bytes=100_000)
-    with pytest.raises(RemoteProtocolError, match="max_remembered_bytes"):
-        async with open_client(ScriptedChannel(react), revision=revision, limits=limits):
+    instructions = "x" * 4_200_000 + "\N{GRINNING FACE}"
+    with pytest.raises(RemoteProtocolError, match="instructions take more than 16777216 bytes in memory"):
+        async with open_client(ScriptedChannel(react), revision=revision):
             raise AssertionError("the server was remembered")
-    async with open_client(
-        ScriptedChannel(react), revision=revision, limits=Limits(max_remembered_bytes=200_000)
-    ) as client:
+    instructions = "x" * 30_000
+    async with open_client(ScriptedChannel(react), revision=revision) as client:
         assert client.instructions == "x" * 30_000
 
 
 async def test_a_list_that_is_too_large_is_not_gathered(autojump_clock: trio.testing.MockClock) -> None:
-    """max_decoded_bytes: each page may be as large as a message; who reads them one by one keeps none."""
+    """8 times max_message_bytes: each page may be as large as a message; who reads them one by one keeps none."""
 
     def lists(_: ScriptedServer, message: dict[str, Any]) -> object:
         if message["method"] != "resources/list":
@@ -135,9 +135,9 @@ async def test_a_list_that_is_too_large_is_not_gathered(autojump_clock: trio.tes
             said["nextCursor"] = str(page + 1)
         return answer(message, {**said, "resultType": "complete", "ttlMs": 60_000, "cacheScope": "private"})
 
-    async with open_scripted(ScriptedServer(MODERN, lists), limits=Limits(max_decoded_bytes=200_000)) as client:
+    async with open_scripted(ScriptedServer(MODERN, lists), limits=Limits(max_message_bytes=25_000)) as client:
         for _ in range(2):  # the second time most of it is kept
-            with pytest.raises(RemoteProtocolError, match=r"resources/list: .*max_decoded_bytes"):
+            with pytest.raises(RemoteProtocolError, match=r"resources/list: .*8 times max_message_bytes"):
                 await client.list_resources()
         assert len([one async for one in client.list_resources()]) == 21
         listed = client.list_resources()

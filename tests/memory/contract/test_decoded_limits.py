@@ -15,7 +15,7 @@ from wires import ScriptedChannel, answer, modern_server
 from trio_mcp import Limits, RemoteProtocolError, RequestError, Server, open_client
 
 MANY: list[list[object]] = [[] for _ in range(5_000)]
-LIMITS = Limits(max_decoded_bytes=200_000)
+LIMITS = Limits(max_message_bytes=25_000)
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def test_decoding_leaves_the_garbage_collector_as_it_was(decode: Callable[[bytes
 
 
 async def test_a_request_with_too_many_values_is_refused(autojump_clock: trio.testing.MockClock) -> None:
-    """max_decoded_bytes: three bytes of JSON are a list of eighty; the request is refused, and nothing else is."""
+    """8 times max_message_bytes: three bytes of JSON are a list of eighty; the request is refused, and nothing else is."""
     server = Server("values", limits=LIMITS)
 
     @server.tool
@@ -72,22 +72,22 @@ async def test_a_request_with_too_many_values_is_refused(autojump_clock: trio.te
 
     async with open_client(server) as client:
         with pytest.raises(
-            RequestError, match=r"\d+ bytes that takes too much memory .* max_decoded_bytes is 200000"
+            RequestError, match=r"\d+ bytes that takes too much memory .* 8 times max_message_bytes is 200000"
         ):
             await client.call_tool("count", {"values": MANY})
         assert (await client.call_tool("count", {"values": MANY[:500]})).structured_content == 500
-        assert (await client.call_tool("count", {"values": ["x" * 100_000]})).structured_content == 1
+        assert (await client.call_tool("count", {"values": ["x" * 20_000]})).structured_content == 1
 
 
 async def test_an_answer_with_too_many_values_fails_its_call(autojump_clock: trio.testing.MockClock) -> None:
-    """max_decoded_bytes, for clients: the call that it answers fails at once, and the next one works."""
+    """8 times max_message_bytes, for clients: the call that it answers fails at once, and the next one works."""
 
     def react(message: dict[str, Any]) -> object:
         return answer(message, {"values": MANY if message["method"] == "x/many" else []})
 
     channel = ScriptedChannel(modern_server(react))
     async with open_client(channel, limits=LIMITS) as client:
-        with pytest.raises(RemoteProtocolError, match="max_decoded_bytes is 200000"):
+        with pytest.raises(RemoteProtocolError, match="8 times max_message_bytes is 200000"):
             await client.request("x/many")
         assert (await client.request("x/few"))["values"] == []
         assert client.statistics().calls == 0
@@ -124,18 +124,18 @@ HELLO = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"na
 async def test_requests_wait_for_what_others_take_in_memory(
     comes: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """max_inbound_bytes: fifteen kilobytes of empty lists are half a megabyte, and were counted as fifteen."""
-    kept = Kept(Limits(max_inbound_bytes=1_000_000))
+    """4 times max_message_bytes: fifteen kilobytes of empty lists are half a megabyte, and were counted as fifteen."""
+    kept = Kept(Limits(max_message_bytes=350_000))
     channel = ScriptedChannel()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kept.server.serve_channel, channel)
         channel.say({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": HELLO})
         await trio.testing.wait_all_tasks_blocked()
-        calls = [call(number, MANY) for number in range(6)]
+        calls = [call(number, MANY) for number in range(3)]
         channel.say(*([calls] if comes == "in a batch" else calls))
         await trio.testing.wait_all_tasks_blocked()
         assert kept.running == 2
         kept.gate.set()
         await trio.testing.wait_all_tasks_blocked()
-        assert kept.running == 6
+        assert kept.running == 3
         channel.hang_up()

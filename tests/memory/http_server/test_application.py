@@ -287,7 +287,7 @@ def test_settings_are_checked(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], str]] = [
         ({"path": "mcp"}, "path"),
         ({"max_body_bytes": 0}, "max_body_bytes"),
-        ({"body_timeout": 0}, "body_timeout"),
+        ({"message_timeout": 0}, "message_timeout"),
         ({"keep_alive_interval": float("nan")}, "keep_alive_interval"),
         ({"allowed_hosts": ["http://x"]}, "allowed host"),
         ({"allowed_origins": ["example.com"]}, "allowed origin"),
@@ -304,7 +304,7 @@ def test_settings_have_types(subtests: pytest.Subtests) -> None:
     """A string of hosts would be a set of letters."""
     rows: list[dict[str, Any]] = [
         {"max_sessions": True},
-        {"body_timeout": "1"},
+        {"message_timeout": "1"},
         {"allowed_hosts": "example.com"},
         {"trusted_proxies": "127.0.0.1"},
     ]
@@ -412,7 +412,7 @@ async def test_a_host_says_when_a_client_leaves(when: str, autojump_clock: trio.
 async def test_a_body_that_does_not_come_is_refused_under_any_host(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    app, host = McpASGI(make_server(), HttpServerSettings(body_timeout=7)), Host()
+    app, host = McpASGI(make_server(), HttpServerSettings(message_timeout=7)), Host()
     async with app.running():
         host.bring(host.body[:10], more=True)
         await app(host.scope, host.receive, host.send)

@@ -200,7 +200,6 @@ async def test_what_the_hook_leaves_open_costs_its_request_alone(what: str) -> N
 
 async def test_a_hook_that_never_returns_is_given_up(autojump_clock: object) -> None:
     """Its clients are told when to come back."""
-    settings = HttpServerSettings(authenticate_timeout=7)
     ended: list[float] = []
 
     async def authenticate(call: HttpCall) -> str | None:
@@ -209,11 +208,11 @@ async def test_a_hook_that_never_returns_is_given_up(autojump_clock: object) -> 
         finally:
             ended.append(trio.current_time())
 
-    async with open_raw(make_server(), settings, authenticate=authenticate) as raw:
+    async with open_raw(make_server(), authenticate=authenticate) as raw:
         began = trio.current_time()
         answer = await raw.send(call_tool("whoami"))
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-        assert ended == [pytest.approx(began + 7)]
+        assert ended == [pytest.approx(began + 30)]
 
 
 @EVERY_HOST

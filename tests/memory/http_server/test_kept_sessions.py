@@ -70,7 +70,7 @@ async def test_one_client_has_its_own_bound() -> None:
 
 async def test_sessions_are_not_replaced_without_end(autojump_clock: trio.testing.MockClock) -> None:
     """A client with as many as it may have began others as fast as it could, which cost everybody time."""
-    async with open_raw(Server("s"), settings(max_sessions_per_principal=30, handshake_timeout=3_600)) as raw:
+    async with open_raw(Server("s"), settings(max_sessions_per_principal=30, message_timeout=3_600)) as raw:
         hog, honest = Client(raw, HOG), Client(raw, HONEST)
         for _ in range(30 + REPLACED_AT_ONCE):
             assert (await hog.ask()).status == 200
@@ -95,7 +95,7 @@ async def test_the_session_that_was_used_last_goes_last() -> None:
 
 async def test_a_session_that_is_only_begun_does_not_last(autojump_clock: trio.testing.MockClock) -> None:
     """Sessions that are never initialised counted like others, for half an hour."""
-    async with open_raw(Server("s"), settings(handshake_timeout=20, session_idle_timeout=1_800)) as raw:
+    async with open_raw(Server("s"), settings(message_timeout=20, session_idle_timeout=1_800)) as raw:
         client = Client(raw, HOG)
         begun = (await client.ask()).headers["mcp-session-id"]
         used = (await client.ask()).headers["mcp-session-id"]
@@ -111,7 +111,7 @@ async def test_a_stream_of_2024_on_which_nothing_is_said_does_not_last(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """There a session is its stream, and costs as much."""
-    async with open_raw(Server("s"), settings(sse=True, handshake_timeout=20)) as raw:
+    async with open_raw(Server("s"), settings(sse=True, message_timeout=20)) as raw:
         address = {"X-Forwarded-For": HOG, **EVENTS}
         async with raw.open(None, address, method="GET", path="/sse") as response:
             begin = trio.current_time()
@@ -122,18 +122,18 @@ async def test_a_stream_of_2024_on_which_nothing_is_said_does_not_last(
 
 async def test_what_a_client_says_of_itself_is_bounded_by_name() -> None:
     """4 MiB of capabilities were kept as long as the session, 20 MiB in memory."""
-    server: Server[Any] = Server("s", limits=Limits(max_client_info_bytes=1_000))
+    server: Server[Any] = Server("s")
     async with open_raw(server, settings(max_sessions=1)) as raw:
         client = Client(raw, HOG)
         for said in (
-            {"capabilities": {"experimental": {"x": {"y": "z" * 1_000}}}},
-            {"clientInfo": {"name": "n" * 1_000, "version": "1"}},
+            {"capabilities": {"experimental": {"x": {"y": "z" * 65_536}}}},
+            {"clientInfo": {"name": "n" * 65_536, "version": "1"}},
         ):
             refused = await client.ask(**said)
             assert refused.error["code"] == -32602
-            assert "max_client_info_bytes" in refused.error["message"]
+            assert "65536 are allowed" in refused.error["message"]
             assert "mcp-session-id" not in refused.headers
-        answer = await client.ask(clientInfo={"name": "n" * 900, "version": "1"})
+        answer = await client.ask(clientInfo={"name": "n" * 65_000, "version": "1"})
         assert "mcp-session-id" in answer.headers
 
 

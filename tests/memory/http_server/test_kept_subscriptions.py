@@ -47,8 +47,8 @@ async def test_the_oldest_subscription_of_the_client_with_most_is_ended_in_good_
 
 
 async def test_one_client_gets_so_much_and_a_retry_after() -> None:
-    """max_subscription_bytes held for a connection, and over HTTP for nobody."""
-    async with open_raw(make_server(max_subscription_bytes=1_000_000), SETTINGS) as raw:
+    """Half of max_message_bytes held for a connection, and over HTTP for nobody."""
+    async with open_raw(make_server(max_message_bytes=2_000_000), SETTINGS) as raw:
         async with AsyncExitStack() as streams:
             answers = [
                 await streams.enter_async_context(raw.open(listen(f"x://{n}"), {"X-Forwarded-For": HOG}))
@@ -59,7 +59,7 @@ async def test_one_client_gets_so_much_and_a_retry_after() -> None:
             assert (statuses[0], statuses[-1]) == (200, 429)
             refused = answers[-1]
             assert (b"retry-after", b"10") in [(name.lower(), value) for name, value in refused.headers]
-            assert b"max_subscription_bytes" in await refused.read(10_000)
+            assert b"half of max_message_bytes" in await refused.read(10_000)
             other = await streams.enter_async_context(raw.open(listen("x://o"), {"X-Forwarded-For": HONEST}))
             assert other.status == 200
         await trio.testing.wait_all_tasks_blocked()

@@ -15,7 +15,7 @@ import trio.testing
 from http_hosted import Hosted
 from http_raw import Answer, Events, Raw, call_tool, open_raw
 from http_server_fixtures import EVERY_HOST
-from inside_endpoint import _host
+from inside_endpoint import STREAM_TIMEOUT, _host
 from inside_http import parse_target
 from living import objects_of_ours
 from raw import initialize
@@ -985,17 +985,17 @@ async def test_a_question_that_may_have_been_read_is_cancelled(autojump_clock: o
 
 
 async def test_other_messages_do_not_prolong_the_wait_for_a_stream(autojump_clock: object) -> None:
-    """`stream_timeout` is how long a question waits, whatever else is queued for the client meanwhile."""
+    """`STREAM_TIMEOUT` is how long a question waits, whatever else is queued for the client meanwhile."""
     async with open_raw(chatty_server(), ONLY_JSON) as raw, trio.open_nursery() as nursery:
         session = await begin(raw, capabilities=ELICITING)
 
         async def chatter() -> None:
             for id in itertools.count(100):
-                await trio.sleep(ONLY_JSON.stream_timeout / 3)
+                await trio.sleep(STREAM_TIMEOUT / 3)
                 await session.send(call("steps", id, f"t{id}"))
 
         nursery.start_soon(chatter)
-        with trio.fail_after(ONLY_JSON.stream_timeout + 0.1):
+        with trio.fail_after(STREAM_TIMEOUT + 0.1):
             answer = await session.send(call("try_to_ask"))
         assert "cannot be asked" in answer.message["result"]["content"][0]["text"]
         nursery.cancel_scope.cancel()

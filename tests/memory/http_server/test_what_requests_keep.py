@@ -87,7 +87,7 @@ async def test_unfinished_bodies_of_an_application_are_kept_in_their_senders_nam
 ) -> None:
     """Under any host: beyond its share a client is refused, what had begun goes on, and so do other addresses."""
     server = echo_server()
-    app = McpASGI(server, HttpServerSettings(body_timeout=600))
+    app = McpASGI(server, HttpServerSettings(message_timeout=600))
     message = call_tool("echo", text="x" * 100_000)
     async with app.running(), trio.open_nursery() as nursery:
         hogs = [Asgi(app, "198.51.100.1", fields_of(message, 200_000)) for _ in range(20)]
@@ -177,11 +177,11 @@ async def test_requests_in_flight_cost_what_their_objects_take(
 @EVERY_HOST
 async def test_a_message_that_costs_more_than_there_ever_is_says_so(under: str, autojump_clock: object) -> None:
     """To ask again is of no use: 413, with the limit's name."""
-    gate = Gate(Limits(max_decoded_bytes=100_000))
+    gate = Gate(Limits(max_message_bytes=12_500))
     async with open_raw(gate.server) as raw:
         answer = await raw.send(call_tool("hold", items=COSTLY))
         assert answer.status == 413
-        assert "max_decoded_bytes is 100000" in answer.error["message"]
+        assert "8 times max_message_bytes is 100000" in answer.error["message"]
     gate = Gate(Limits(max_kept_bytes_per_principal=100_000))
     async with open_raw(gate.server) as raw:
         answer = await raw.send(call_tool("hold", items=COSTLY))

@@ -24,6 +24,7 @@ from trio_mcp import (
     RequestError,
     Server,
 )
+from trio_mcp.types import CallToolResult
 
 MIB = 1_048_576
 ODD = 'a line\nbreak, \r\n, a \\ and a ", \u2028 and \u2029, \x00, é, 😀, data: x\n\n'
@@ -55,8 +56,8 @@ class Gate:
             return "x" * size
 
         @self.server.tool
-        async def wide(size: int) -> str:
-            return "x" * size + "\N{GRINNING FACE}"
+        async def many(size: int) -> CallToolResult:
+            return CallToolResult(content=(), meta={"example.com/lists": [list[object]()] * size})
 
         @self.server.tool
         async def chat(ctx: Context[Any]) -> str:
@@ -165,11 +166,11 @@ async def test_a_request_that_is_too_large_for_the_server_is_refused(
 async def test_an_answer_that_takes_too_much_memory_fails_its_call(
     binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """max_decoded_bytes: each letter beside an emoji takes four bytes."""
-    async with open_line(Gate().server, binding, revision, limits=Limits(max_decoded_bytes=200_000)) as line:
-        with pytest.raises(McpError, match="max_decoded_bytes is 200000"):
-            await line.client.call_tool("wide", {"size": 60_000})
-        assert (await line.client.call_tool("large", {"size": 60_000})).text == "x" * 60_000
+    """8 times max_message_bytes: three bytes of JSON are a list of eighty."""
+    async with open_line(Gate().server, binding, revision, limits=Limits(max_message_bytes=25_000)) as line:
+        with pytest.raises(McpError, match="8 times max_message_bytes is 200000"):
+            await line.client.call_tool("many", {"size": 5_000})
+        assert (await line.client.call_tool("large", {"size": 20_000})).text == "x" * 20_000
         await still_works(line)
 
 

@@ -186,8 +186,8 @@ async def test_malformed_parameters_pass_to_who_can_judge_them() -> None:
 
 
 async def test_subscriptions_of_a_session_are_bounded() -> None:
-    """`Limits.max_subscriptions` and `Limits.max_subscription_bytes`, before servers of both eras."""
-    limits = Limits(max_subscriptions=3, max_subscription_bytes=40)
+    """`Limits.max_subscriptions` and half of `Limits.max_message_bytes`, before servers of both eras."""
+    limits = Limits(max_subscriptions=3, max_message_bytes=4_000)
 
     def script(_: RawServer, message: dict[str, Any]) -> object:
         if message.get("method") == "subscriptions/listen":
@@ -204,6 +204,6 @@ async def test_subscriptions_of_a_session_are_bounded() -> None:
             assert "max_subscriptions" in refused["error"]["message"]
             assert "result" in await ours.call("resources/unsubscribe", {"uri": "a://0"})
             await trio.testing.wait_all_tasks_blocked()
-            refused = await ours.call("resources/subscribe", {"uri": f"a://{'x' * 40}"})
-            assert "max_subscription_bytes" in refused["error"]["message"]
+            refused = await ours.call("resources/subscribe", {"uri": f"a://{'x' * 2_000}"})
+            assert "half of max_message_bytes" in refused["error"]["message"]
             assert "result" in await ours.call("resources/subscribe", {"uri": "a://4"})

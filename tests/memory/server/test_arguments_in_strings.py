@@ -173,8 +173,8 @@ async def test_the_same_holds_for_a_schema_of_the_authors_own(subtests: pytest.S
 
 async def test_what_is_read_takes_no_more_memory_than_a_message_may() -> None:
     """A string of brackets is a hundred times as large as lists."""
-    brackets = f"[{','.join(['[]'] * 1000)}]"
-    server = shelf(limits=Limits(max_decoded_bytes=20_000))
+    brackets = f"[{','.join(['[]'] * 600)}]"
+    server = shelf(limits=Limits(max_message_bytes=2_500))
     problem = await said(server, "put", {"titles": brackets})
     assert problem.startswith('Invalid arguments for put: titles: expected an array or null, got "[[],')
     assert "titles[0]: expected a string, got an array" in await said(shelf(), "put", {"titles": brackets})

@@ -18,6 +18,7 @@ from eras import ENDS
 from inside_server import (
     MAX_DEPTH,
     MAX_LINKS,
+    DirectorySource,
     described_file,
     files_module,
     guess_type,
@@ -28,7 +29,7 @@ from inside_server import (
 from inside_server import files_module as _files
 
 from trio_mcp import Client, Limits, RequestError, Revision, Server, open_client
-from trio_mcp.types import Annotations, Resource
+from trio_mcp.types import Annotations, Resource, ResourceTemplate
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 MOMENT = 1_785_240_000  # 2026-07-28T12:00:00Z
@@ -177,25 +178,27 @@ async def test_hidden_files_are_there_if_wanted(root: Path) -> None:
 
 
 async def test_a_list_has_an_end(root: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """`Limits.max_listed_files`: the others can be read all the same; the log says so once."""
-    server = Server("s", limits=Limits(max_listed_files=2))
+    """MAX_LISTED: the others can be read all the same; the log says so once."""
+    for number in range(1_000):
+        (root / f"a{number:03}").touch()
+    server = Server("s")
     server.add_directory(root, uri="x:")
     async with open_client(server) as client:
-        assert await names(client) == ["data.bin", "readme.md"]
-        assert await names(client) == ["data.bin", "readme.md"]
+        for _ in range(2):
+            assert await names(client) == [f"a{number:03}" for number in range(1_000)]
         assert (await read(client, "x:/sub/y.txt"))["text"] == "y"
-    assert caplog.text.count("max_listed_files") == 1
+    assert caplog.text.count("more than 1000 files; not all are listed") == 1
 
 
-async def test_looking_has_an_end(root: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """`Limits.max_scanned_files`: a pattern that fits little must not search the whole disk."""
-    server = Server("s", limits=Limits(max_scanned_files=3))
-    server.add_directory(root, uri="x:")
-    async with open_client(server) as client:
-        assert len(await names(client)) <= 3
-        server.remove_resource("x:/")
-        assert await names(client) == []
-    assert caplog.text.count("max_scanned_files") == 1
+def test_looking_has_an_end(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """MAX_SCANNED: a pattern that fits little must not search the whole disk."""
+    template = ResourceTemplate(name="t", uri_template="x:/{+path}")
+    source = DirectorySource(
+        root=str(root), prefix="x:/", pattern="**/*", hidden=False, template=template, max_scanned=3
+    )
+    for _ in range(2):
+        assert len(list(source.resources())) <= 3
+    assert caplog.text.count("more than 3 entries; not all are listed") == 1
 
 
 @pytest.mark.parametrize("revision", ENDS)

@@ -174,11 +174,13 @@ async def test_a_session_that_is_not_initialized_is_sent_nothing(nursery: trio.N
 
 
 @pytest.mark.parametrize(
-    "limits",
-    [Limits(max_outbox_bytes=1, max_announcements=3), Limits(max_outbox_bytes=1, max_announcement_bytes=210)],
-    ids=["max_announcements", "max_announcement_bytes"],
+    ("limits", "padding"),
+    [(Limits(max_outbox_bytes=1, max_notifications=3), 0), (Limits(max_outbox_bytes=1), 300_000)],
+    ids=["max_notifications", "MAX_ANNOUNCEMENT_BYTES"],
 )
-async def test_a_session_that_does_not_read_loses_the_oldest(limits: Limits, nursery: trio.Nursery) -> None:
+async def test_a_session_that_does_not_read_loses_the_oldest(
+    limits: Limits, padding: int, nursery: trio.Nursery
+) -> None:
     """Nobody waits for it, what waits for it is bounded, and what it loses is counted. Others lose nothing."""
     server: Server[None] = Server("own", limits=limits)
     slow, quick = await connect(nursery, server), await connect(nursery, server)
@@ -186,7 +188,7 @@ async def test_a_session_that_does_not_read_loses_the_oldest(limits: Limits, nur
         await talk.shake_hands(V11)
     slow.channel.stop_reading()
     for number in range(20):
-        server.notify("com.example/step", {"number": number})
+        server.notify("com.example/step", {"number": number, "padding": "x" * padding})
         await trio.testing.wait_all_tasks_blocked()
     assert [message["params"]["number"] for message in await quick.new()] == list(range(20))
     slow.channel.reading.set()

@@ -255,7 +255,7 @@ async def test_another_principal_cannot_wake_it() -> None:
 
 
 async def test_how_many_may_be_parked_is_limited_altogether_and_for_one_principal() -> None:
-    asking = Asking(Limits(max_parked=2))
+    asking = Asking(Limits(max_parked=20))
     async with asking.client() as client:
         first = await client.request("tools/call", call())
         await client.request("tools/call", call())
@@ -266,8 +266,8 @@ async def test_how_many_may_be_parked_is_limited_altogether_and_for_one_principa
 
 
 async def test_a_principal_gets_its_parked_places_back(autojump_clock: trio.testing.MockClock) -> None:
-    """max_parked_per_principal: what is answered, has expired or has ended with serving is not parked any more."""
-    asking, wire = Asking(Limits(max_parked_per_principal=2, parked_timeout=60)), ScriptedChannel()
+    """A tenth of max_parked: what is answered, has expired or has ended with serving is not parked any more."""
+    asking, wire = Asking(Limits(max_parked=20, parked_timeout=60)), ScriptedChannel()
     meta: dict[str, Any] = {
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
@@ -287,7 +287,7 @@ async def test_a_principal_gets_its_parked_places_back(autojump_clock: trio.test
         return answer
 
     def is_refused(answer: dict[str, Any]) -> bool:
-        return "max_parked_per_principal" in json.dumps(answer)
+        return "a tenth of max_parked" in json.dumps(answer)
 
     async with trio.open_nursery() as nursery:
         await nursery.start(asking.server.serve_channel, wire)
@@ -976,11 +976,11 @@ async def test_replayed_it_needs_the_keys() -> None:
 
 
 async def test_the_state_of_a_replay_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    server, _ = replaying(limits=Limits(max_request_state_bytes=1_000))
+    server, _ = replaying()
     async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
         required = await client.request("tools/call", call())
-        with pytest.raises(RequestError, match="max_request_state_bytes"):
-            await client.request("tools/call", answering(required, accepted("A" * 2_000)))
+        with pytest.raises(RequestError, match="65536 are allowed"):
+            await client.request("tools/call", answering(required, accepted("A" * 70_000)))
 
 
 # By hand

@@ -16,7 +16,7 @@ import trio.testing
 from eras import ENDS
 from shared.server_resources import listed, many, read
 
-from trio_mcp import Client, Context, Field, Limits, RequestError, ResourceNotFound, Revision, Server, open_client
+from trio_mcp import Client, Context, Field, RequestError, ResourceNotFound, Revision, Server, open_client
 from trio_mcp.types import Annotations, BlobResourceContents, Icon, ReadResourceResult, TextResourceContents
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision))
@@ -472,7 +472,7 @@ async def test_what_is_no_uri_is_refused(subtests: pytest.Subtests, revision: Re
     """Server/resources, "Security Considerations": all URIs are validated; the error names the field."""
 
     async def check(uri: object) -> None:
-        server = Server("s", limits=Limits(max_uri_length=100))
+        server = Server("s")
         server.add_resource("x:y", "")
 
         @server.resource("x:{+any}")
@@ -484,7 +484,7 @@ async def test_what_is_no_uri_is_refused(subtests: pytest.Subtests, revision: Re
             assert error.code == -32602
             assert "uri" in error.message
 
-    uris: list[object] = ["", "relative/path", "x:a b", "x:é", "x:%zz", "x:a[b", "x:" + "y" * 100, 7]
+    uris: list[object] = ["", "relative/path", "x:a b", "x:é", "x:%zz", "x:a[b", "x:" + "y" * 8_192, 7]
     for uri in uris:
         with subtests.test(uri=uri):
             await check(uri)
@@ -692,7 +692,7 @@ async def test_removing_and_hiding() -> None:
 
 def test_it_is_known_what_may_be_read() -> None:
     """Who subscribes to a resource names one."""
-    server = Server("s", limits=Limits(max_uri_length=50))
+    server = Server("s")
     server.add_resource("x:a", "")
     server.resource("y:{id}")(one)
     server.add_directory("/nowhere", uri="z:///")
@@ -704,7 +704,7 @@ def test_it_is_known_what_may_be_read() -> None:
     assert not knows("x:b")
     assert not knows("y:1/2")
     assert not knows("z:///../a")
-    assert not knows("y:" + "1" * 50)
+    assert not knows("y:" + "1" * 8_192)
     server.disable_resource("x:a")
     assert not knows("x:a")
 

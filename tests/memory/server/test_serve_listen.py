@@ -350,7 +350,7 @@ async def test_its_deadline_applies(autojump_clock: trio.testing.MockClock, nurs
 
 async def test_listeners_take_no_place_of_other_requests(nursery: trio.Nursery) -> None:
     """A hundred of them, and a server that serves one request at a time."""
-    server = full_server(Limits(max_inbound_requests=1, max_inbound_bytes=1))
+    server = full_server(Limits(max_inbound_requests=1))
     talk = await connect(nursery, server)
     messages = await talk.say(*(listen(id) for id in range(100)))
     assert len(messages) == 100
@@ -399,13 +399,13 @@ async def test_a_request_that_names_too_many_resources_is_refused_by_name(nurser
 
 
 async def test_listeners_may_weigh_as_much_as_the_limit_says(nursery: trio.Nursery) -> None:
-    """Limits.max_subscription_bytes: in memory, whatever it is that makes them heavy."""
-    talk = await connect(nursery, full_server(Limits(max_subscription_bytes=6_000)))
+    """Half of Limits.max_message_bytes: in memory, whatever it is that makes them heavy."""
+    talk = await connect(nursery, full_server(Limits(max_message_bytes=12_000)))
     heavy = listen(1)
     heavy["params"]["_meta"] = {**heavy["params"]["_meta"], "x": "y" * 600}
     assert await talk.say(heavy) == [acknowledged(1)]
     (refused,) = await talk.say({**heavy, "id": 2})
-    assert "max_subscription_bytes is 6000" in refused["error"]["message"]
+    assert "half of max_message_bytes is 6000" in refused["error"]["message"]
     assert await talk.say(cancelled(1)) == []
     assert await talk.say({**heavy, "id": 3}) == [acknowledged(3)]
     nursery.cancel_scope.cancel()

@@ -1066,14 +1066,14 @@ async def test_answers_are_an_object() -> None:
 
 async def test_a_client_has_so_many_tasks() -> None:
     """What must be a task is refused then; what may be one is a call as any other."""
-    work = Work(limits=Limits(max_tasks_per_principal=2))
+    work = Work(limits=Limits(max_tasks=20))
     async with connected(work.server) as client:
         for _ in range(2):
             await start(client, "must")
         error = await refused(client, "tools/call", name="must", arguments={})
         assert error.code == -31002
         assert "no more tasks can be kept" in error.message
-        assert "max_tasks_per_principal is 2" in error.message
+        assert "a tenth of max_tasks is 2" in error.message
         assert work.began == ["must"] * 2  # it did not run
         work.gate.set()
         result = await call(client, "work")
@@ -1085,16 +1085,15 @@ async def test_one_client_leaves_places_to_others() -> None:
     work = Work(limits=Limits(max_tasks=4))
     async with work.server.open() as running:
         async with open_client(running, tasks="always") as client:
-            for _ in range(2):
-                await start(client, "must")
+            await start(client, "must")
             error = await refused(client, "tools/call", name="must", arguments={})
-            assert (error.code, error.message.endswith("max_tasks is 4")) == (-31002, True)
+            assert (error.code, error.message.endswith("a tenth of max_tasks is 1")) == (-31002, True)
         async with open_client(running, tasks="always") as client:
             await start(client, "must")
 
 
 async def test_a_result_has_a_size() -> None:
-    server = Server("s", limits=Limits(max_task_result_bytes=1_000))
+    server = Server("s", limits=Limits(max_message_bytes=2_000))
 
     @server.tool(task="optional")
     async def large(size: int) -> str:
@@ -1103,13 +1102,13 @@ async def test_a_result_has_a_size() -> None:
     async with connected(server) as client:
         task = await settled(client, await start(client, "large", size=2_000))
         assert task["status"] == "failed"
-        assert "max_task_result_bytes is 1000" in task["error"]["message"]
+        assert "1000 are allowed, half of max_message_bytes" in task["error"]["message"]
         assert (await settled(client, await start(client, "large", size=500)))["status"] == "completed"
 
 
 async def test_an_error_has_a_size_too_and_must_be_json(caplog: pytest.LogCaptureFixture) -> None:
     """Or nobody could ask for the task, and its place would be lost."""
-    server = Server("s", limits=Limits(max_task_result_bytes=1_000))
+    server = Server("s", limits=Limits(max_message_bytes=2_000))
 
     @server.tool(task="optional")
     async def fail(how: str) -> None:
@@ -1118,7 +1117,7 @@ async def test_an_error_has_a_size_too_and_must_be_json(caplog: pytest.LogCaptur
     async with connected(server) as client:
         for how, message in (
             ("500", "no"),
-            ("2000", "the result of the task is 2035 bytes; max_task_result_bytes is 1000"),
+            ("2000", "the result of the task is 2035 bytes; 1000 are allowed, half of max_message_bytes"),
             ("object", "internal error"),
         ):
             task = await settled(client, await start(client, "fail", how=how))

@@ -435,8 +435,12 @@ def test_what_is_no_skill_is_refused(tmp_path: Path, write: Write) -> None:
 
 def test_a_directory_with_too_much_in_it_is_refused(write: Write) -> None:
     directory = write("refunds", {str(n): "" for n in range(20)})
-    with pytest.raises(ValueError, match=r"more than 10 files and folders \(Limits\.max_scanned_files\)"):
-        Server("s", limits=Limits(max_scanned_files=10)).add_skill(directory)
+    from inside_server import SkillCatalog, SkillRoot
+
+    catalog = SkillCatalog(Limits(), lambda: None, max_scanned=10)
+    root = SkillRoot(path=str(directory), prefix=("refunds",), is_skill=True, nested=True)
+    with pytest.raises(ValueError, match="more than 10 files and folders"):
+        catalog.add(root, lambda _: False)
 
 
 async def test_no_skill_is_where_another_one_is(write: Write, tmp_path: Path) -> None:

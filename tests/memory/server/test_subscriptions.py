@@ -173,8 +173,8 @@ async def test_a_handler_of_the_users_own_takes_its_place(nursery: trio.Nursery)
 
 
 async def test_as_many_resources_as_the_limit_says(nursery: trio.Nursery) -> None:
-    """Limits.max_subscriptions and Limits.max_subscription_bytes, per connection."""
-    server = full_server(Limits(max_subscriptions=3, max_subscription_bytes=10))
+    """Limits.max_subscriptions and half of Limits.max_message_bytes, per connection."""
+    server = full_server(Limits(max_subscriptions=3, max_message_bytes=2_000))
     talk = await connect(nursery, server)
     await talk.shake_hands(NEWEST)
     for number, uri in enumerate("abc"):
@@ -183,10 +183,10 @@ async def test_as_many_resources_as_the_limit_says(nursery: trio.Nursery) -> Non
     assert answer["error"]["code"] == SERVER_BUSY
     assert "max_subscriptions" in answer["error"]["message"]
     await talk.ask("resources/unsubscribe", NEWEST, id=5, uri="a")
-    answer = await talk.ask("resources/subscribe", NEWEST, id=6, uri="123456789")
+    answer = await talk.ask("resources/subscribe", NEWEST, id=6, uri="1" * 999)
     assert answer["error"]["code"] == SERVER_BUSY
-    assert "max_subscription_bytes" in answer["error"]["message"]
-    assert "result" in await talk.ask("resources/subscribe", NEWEST, id=7, uri="12345678")
+    assert "half of max_message_bytes" in answer["error"]["message"]
+    assert "result" in await talk.ask("resources/subscribe", NEWEST, id=7, uri="1" * 998)
     other = await connect(nursery, server)
     await other.shake_hands(NEWEST)
     assert "result" in await other.ask("resources/subscribe", NEWEST, uri="a"), "each connection has its own"

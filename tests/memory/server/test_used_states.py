@@ -69,11 +69,11 @@ async def test_a_state_can_be_good_for_one_request_only(name: str) -> None:
 
 async def test_what_is_remembered_is_bounded_and_never_forgotten_too_early() -> None:
     """Who uses most finds no room; the others do, and nobody's state is good again."""
-    limits = Limits(max_used_states=8, parked_timeout=60)
+    limits = Limits(parked_timeout=60)
     account = Account(limits.max_kept_bytes, limits.max_kept_bytes_per_principal)
-    used = UsedStates(limits, account)
+    used = UsedStates(limits, account, most=8)
     taken = 0
-    with pytest.raises(RequestError, match="max_used_states"):
+    with pytest.raises(RequestError, match="the largest number of them is 8"):
         for n in range(9):
             used.use(f"hog {n}", "hog", 100.0)
             taken += 1

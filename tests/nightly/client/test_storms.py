@@ -14,7 +14,7 @@ from http_mcp import MODERN_DISCOVERY, HttpCall, error, result
 from http_sessions import SSE, HttpServer
 from scripted import NO_ANSWER, ScriptedServer, acknowledge, open_scripted
 
-from trio_mcp import Client, Limits, McpError, RestartPolicy, open_client
+from trio_mcp import Client, McpError, RestartPolicy, open_client
 
 Use = Callable[[Client], Awaitable[object]]
 
@@ -37,10 +37,6 @@ async def subscribe(client: Client) -> None:
 
 async def ask(client: Client) -> None:
     await client.call_tool("x")
-
-
-async def read_all(client: Client) -> None:
-    await client.list_tools()
 
 
 def _get(answer: Callable[[HttpServer, HttpCall], Awaitable[object]]) -> Callable[[], HttpServer]:
@@ -147,10 +143,6 @@ async def _ask_back(server: HttpServer, call: HttpCall) -> None:
     await server.send(call, result(call.id, resultType="input_required", requestState="again"))
 
 
-async def _empty_page(server: HttpServer, call: HttpCall) -> None:
-    await server.reply(call, tools=[], nextCursor=str(len(server.script.calls)), ttlMs=0, cacheScope="private")
-
-
 def _sse(answer: Callable[[HttpServer, HttpCall], Awaitable[object]]) -> Callable[[], HttpServer]:
     def make() -> HttpServer:
         server = HttpServer(SSE)
@@ -193,7 +185,6 @@ OVER_HTTP: dict[str, tuple[Callable[[], HttpServer], Use, dict[str, Any], int]] 
     "calls unauthorized": (_modern(_unauthorized, "tools/call"), ask, {}, 2),
     "calls redirected": (_modern(_redirect, "tools/call"), ask, {}, 7),
     "calls that ask back without a question": (_modern(_ask_back, "tools/call"), ask, {}, 12),
-    "pages without an end": (_modern(_empty_page, "tools/list"), read_all, {"limits": Limits(max_pages=50)}, 51),
     "HTTP+SSE that hangs up": (_sse(_hang_up), idle, {}, 60),
 }
 

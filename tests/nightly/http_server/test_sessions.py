@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 from http_raw import Answer, Events, open_raw
+from inside_endpoint import STREAM_TIMEOUT
 from shared.http_server_sessions import ELICITING, ONLY_JSON, begin, call, chatty_server
 
 pytestmark = pytest.mark.usefixtures("under")
@@ -31,13 +32,13 @@ async def test_a_handler_gets_an_error_if_its_client_cannot_be_asked(accept: str
     """Without a stream to its client, and without one that comes in time; it may do without, or its caller is told."""
     async with open_raw(chatty_server(), ONLY_JSON) as raw:
         session = await begin(raw, capabilities=ELICITING)
-        with trio.fail_after(ONLY_JSON.stream_timeout + 1):
+        with trio.fail_after(STREAM_TIMEOUT + 1):
             answer = await session.send(call("try_to_ask"), Accept=accept)
         text = answer.message["result"]["content"][0]["text"]
         assert text.startswith(
             "missing: the client cannot be asked: the answer to its request is no stream (json_only)"
         )
-        assert "stream_timeout" in text
+        assert text.endswith("it has opened no other for 5 s")
         answer = await session.send(call("ask", 2), Accept=accept)
         assert answer.message["result"]["isError"]
         assert "cannot be asked" in answer.message["result"]["content"][0]["text"]
@@ -62,10 +63,10 @@ async def test_a_question_waits_for_a_stream_that_comes_a_little_later(
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
-            await trio.sleep(ONLY_JSON.stream_timeout - 1)
+            await trio.sleep(STREAM_TIMEOUT - 1)
             async with session.get() as response:
                 question = await Events(response).message()
-                await trio.sleep(2 * ONLY_JSON.stream_timeout)
+                await trio.sleep(2 * STREAM_TIMEOUT)
                 assert not answers, "the user has all the time there is"
                 result = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
                 await session.send({"jsonrpc": "2.0", "id": question["id"], "result": result})

@@ -152,13 +152,10 @@ HTTP: Final = HttpServerSettings(
     sse=True,
     websocket=True,
     session_idle_timeout=SOON,
-    handshake_timeout=SOON,
     idle_timeout=SOON,
-    body_timeout=SOON,
-    head_timeout=SOON,
+    message_timeout=SOON,
     send_timeout=SOON,
     keep_alive_interval=SOON / 3,
-    ping_timeout=SOON / 3,
 )
 SOCKETS: Final = SocketServerSettings(message_timeout=SOON, idle_timeout=SOON, send_timeout=SOON)
 

@@ -18,7 +18,7 @@ def make_table(*, max_running: int = 2, max_running_bytes: int = 100, max_waitin
     return Table(
         Limits(
             max_inbound_requests=max_running,
-            max_inbound_bytes=max_running_bytes,
+            max_message_bytes=max_running_bytes // 4,
             max_waiting_bytes=max_waiting_bytes,
         )
     )
@@ -38,7 +38,7 @@ class InboundMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.table: InboundTable[object, object] = InboundTable(
-            Limits(max_inbound_requests=3, max_inbound_bytes=100, max_waiting_bytes=3 * WAITING_OVERHEAD)
+            Limits(max_inbound_requests=3, max_message_bytes=25, max_waiting_bytes=3 * WAITING_OVERHEAD)
         )
         self.origins: dict[RequestId, list[int]] = {}
         self.running: list[tuple[RequestId, object, int]] = []

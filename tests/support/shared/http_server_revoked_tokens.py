@@ -22,7 +22,7 @@ OTHER = "https://other.test"
 
 RESOURCE = "https://mcp.test/mcp"
 
-SETTINGS = HttpServerSettings(sse=True, keep_alive_interval=20, handshake_timeout=5_000)
+SETTINGS = HttpServerSettings(sse=True, keep_alive_interval=20, message_timeout=5_000)
 
 
 class Tokens:

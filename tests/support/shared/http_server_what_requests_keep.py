@@ -15,7 +15,7 @@ HOG: Final = {"X-Forwarded-For": "198.51.100.1"}
 
 HONEST: Final = {"X-Forwarded-For": "203.0.113.2"}
 
-SETTINGS: Final = HttpServerSettings(trusted_proxies={"127.0.0.1"}, body_timeout=600)
+SETTINGS: Final = HttpServerSettings(trusted_proxies={"127.0.0.1"}, message_timeout=600)
 
 LIMITS: Final = Limits(max_kept_bytes=2 * MIB, max_kept_bytes_per_principal=1 * MIB)
 

@@ -15,6 +15,4 @@ def shown(name: str, value: float) -> str:
     if "_bytes" in name:
         unit = next(unit for unit in UNITS if value % unit == 0)
         return f"{int(value) // unit:,} {UNITS[unit]}"
-    if name == "max_uri_length":
-        return f"{value:,} characters"
     return f"{value:,g} s" if type(value) is float else f"{value:,}"

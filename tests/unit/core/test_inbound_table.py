@@ -23,7 +23,7 @@ def test_as_many_run_as_may() -> None:
 
 
 def test_as_much_runs_as_may() -> None:
-    """Promise 10: `Limits.max_inbound_bytes`; a single request may be larger, or it would never be served."""
+    """Promise 10: 4 times `Limits.max_message_bytes`; a single request may be larger, or it would never be served."""
     table = make_table(max_running=10, max_running_bytes=100)
     assert table.admit(1) is RUN
     table.run(1, "one", 99)
@@ -57,11 +57,10 @@ def test_what_runs_is_weighed_when_it_leaves_no_room() -> None:
 
 def long_lived_table() -> Table:
     limits = Limits(
+        max_message_bytes=200,
         max_inbound_requests=1,
-        max_inbound_bytes=10,
         max_waiting_bytes=10,
         max_subscriptions=3,
-        max_subscription_bytes=100,
     )
     return Table(limits)
 
@@ -84,7 +83,7 @@ def test_long_lived_requests_take_no_place_of_others() -> None:
 
 
 def test_as_many_are_long_lived_as_may_be() -> None:
-    """Promise 10: `Limits.max_subscriptions` counts places, `Limits.max_subscription_bytes` weighs."""
+    """Promise 10: `Limits.max_subscriptions` counts places, half of `Limits.max_message_bytes` weighs."""
     table = long_lived_table()
     assert table.has_room_for_long_lived(3, 100)
     assert not table.has_room_for_long_lived(4, 1)

@@ -30,7 +30,7 @@ def test_the_queue_says_when_it_is_full() -> None:
 
 
 def test_the_queue_is_full_of_bytes() -> None:
-    """Promise 10: `Limits.max_notification_bytes`, whether it becomes shorter by the first or by what is dropped."""
+    """Promise 10: `Limits.max_message_bytes`, whether it becomes shorter by the first or by what is dropped."""
     queue = make_queue(None, None, "a", "a", max_bytes=40)
     assert (queue.size, queue.is_full, queue.is_relieved) == (40, True, False)
     queue.drop()

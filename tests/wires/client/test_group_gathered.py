@@ -11,7 +11,6 @@ import trio.testing
 from shared.client_group_gathered import ENOUGH, make_server, make_tool
 
 from trio_mcp import (
-    Limits,
     LocalProtocolError,
     Server,
     ServerUnavailable,
@@ -52,11 +51,13 @@ async def test_a_server_that_does_not_answer_is_missing_from_the_list(
 async def test_what_is_remembered_of_marked_names_is_bounded() -> None:
     """What was forgotten is listed again when it is called."""
     odd = tuple(f"tool.{number}" for number in range(4))
-    limits = Limits(max_known_tools=2)
-    async with open_clients({"a": make_server("a", *odd)}, limits=limits) as group:
+    async with open_clients({"a": make_server("a", *odd)}) as group:
         with trio.fail_after(ENOUGH):
             await group.wait_ready()
             names = [each.name for each in await group.list_tools()]
+            for number in range(10_000):
+                group._remember(("tool", str(number)), ("a", "other"))
+            assert len(group._marked) == 10_000
             for name, own in zip(names, odd, strict=True):
                 assert (await group.call_tool(name)).text == f"{own} of a"
     async with open_clients({"a": make_server("a", *odd), "dead": DEAD}) as group:

@@ -183,8 +183,8 @@ async def test_a_body_that_is_not_read_costs_its_connection() -> None:
 
 
 async def test_a_head_that_trickles_in_has_its_own_deadline() -> None:
-    """`head_timeout`: not that of connections that rest, which is far longer, first request or not."""
-    settings = HttpServerSettings(head_timeout=1_000, idle_timeout=100_000, body_timeout=100_000)
+    """Half of `message_timeout`: not that of connections that rest, which is far longer, first request or not."""
+    settings = HttpServerSettings(message_timeout=2_000, idle_timeout=100_000)
     async with (
         serving(make_server(), settings) as served,
         served.wire() as first,
@@ -373,8 +373,7 @@ async def test_a_request_costs_no_task_and_one_write(monkeypatch: pytest.MonkeyP
 
 async def test_a_head_that_never_ends_is_refused() -> None:
     """431, or cut; in no case is it kept."""
-    settings = HttpServerSettings(max_head_bytes=16 * 1024)
-    async with serving(make_server(), settings) as served, served.wire() as wire, trio.open_nursery() as nursery:
+    async with serving(make_server()) as served, served.wire() as wire, trio.open_nursery() as nursery:
 
         async def send() -> None:
             with suppress(trio.BrokenResourceError):

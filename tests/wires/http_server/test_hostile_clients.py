@@ -42,10 +42,9 @@ SETTINGS: Final = HttpServerSettings(
     max_connections=PLACES,
     max_connections_per_address=PLACES // 2 if sys.platform == "linux" else PLACES,
     max_requests_per_principal=PLACES // 3,
-    max_head_bytes=16 * 1024,
     max_body_bytes=256 * 1024,
     # Nobody who is slow is cut by these before the others have been answered: that is not what keeps the server up.
-    body_timeout=20.0,
+    message_timeout=30.0,
     send_timeout=20.0,
     idle_timeout=30.0,
 )

@@ -195,8 +195,8 @@ async def test_one_empty_line_before_each_request_is_passed_over(step: int) -> N
 
 
 async def test_a_connection_rests_behind_an_empty_line() -> None:
-    """It is no part of a head, which would have to go on within `head_timeout`."""
-    settings = HttpServerSettings(head_timeout=20, idle_timeout=1_000)
+    """It is no part of a head, which would have to go on within half of `message_timeout`."""
+    settings = HttpServerSettings(message_timeout=40, idle_timeout=1_000)
     async with adding(settings) as (served, calls), served.wire() as wire:
         for sent in ((GOOD, b"\r\n"), (GOOD + b"\r\n",), (GOOD,)):
             for data in sent:

@@ -91,7 +91,7 @@ async def main(memory: int) -> None:
         try:
             await client.list_tools()
         except McpError as error:
-            assert "max_decoded_bytes" in str(error)
+            assert "max_message_bytes" in str(error)
         else:
             raise AssertionError("more was gathered than may be")
         print("alive")
