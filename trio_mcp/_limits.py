@@ -357,8 +357,8 @@ class Limits:
             after it was asked to terminate, before it is killed.
         max_threads: Tools and resources written as plain functions, and files, that threads run and read at once,
             per server and run of Trio. Threads that wait for an answer of their client are not counted. Over HTTP
-            one client gets three quarters of those that others have left. A place that becomes free goes to the
-            client that has fewest of those that wait.
+            and sockets one client gets three quarters of them at most. Further calls wait, and are served in
+            turn.
         max_asking_threads: Threads that wait for an answer of their client, per server and run of Trio, and those
             that go on after such a wait was cancelled. One client gets no more than are left to others. Further
             questions of plain functions are refused with ``SERVER_BUSY``.
