@@ -408,8 +408,10 @@ class Limits:
             for `max_open_elicitations`. What was listed or asked first is forgotten first; a server with a larger
             description is refused.
         max_known_tools: Tools whose output schema a client remembers from listing them.
-        max_schema_bytes: The largest output schema that a client checks results against, as JSON. It may nest 100
-            levels deep, and going through it must not take more than 100,000 steps.
+        max_schema_bytes: The largest output schema that a client checks results against, as JSON. With all that
+            it refers to, it may nest 100 levels deep and have 10,000 nodes. Schemas that refer to themselves, or
+            have ``unevaluatedProperties``, ``unevaluatedItems`` or ``$dynamicRef``, are not used; the log says so
+            once.
     """
 
     max_message_bytes: int = _size(16 * MIB)
