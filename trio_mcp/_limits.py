@@ -375,7 +375,8 @@ class Limits:
             resources that these name, or those of a session of the legacy era. Further ones are refused.
         max_input_rounds: How often one request may ask for input before it fails.
         max_threads: Tools and resources written as plain functions, and files, that threads run and read at once,
-            per server and run of Trio. Over HTTP one client gets three quarters of those that others have left.
+            per server and run of Trio. Over HTTP and sockets one client gets three quarters of them at most; who
+            waits is served in turn.
         max_asking_threads: Threads that wait for an answer of their client, per server and run of Trio; further
             questions of plain functions are refused with ``SERVER_BUSY``.
         max_upstreams: Connections of a running `Proxy` to its server; one client gets half of them. For a further

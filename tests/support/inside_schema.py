@@ -20,10 +20,9 @@ from trio_mcp._schema import to_json as to_json
 from trio_mcp._schema._docstrings import Docstring as Docstring
 from trio_mcp._schema._docstrings import parse_docstring as parse_docstring
 from trio_mcp._schema._schema_cost import MAX_BACKTRACKS as MAX_BACKTRACKS
-from trio_mcp._schema._schema_cost import MAX_STEPS as MAX_STEPS
+from trio_mcp._schema._schema_cost import MAX_NODES as MAX_NODES
 from trio_mcp._schema._schema_cost import SchemaCost as SchemaCost
 from trio_mcp._schema._schema_cost import UnusableSchema as UnusableSchema
-from trio_mcp._schema._schema_cost import depth_of as depth_of
 from trio_mcp._schema._schema_cost import measure as measure
 from trio_mcp._schema._schema_cost import size_of_pattern as size_of_pattern
 from trio_mcp._schema._shapes import expected as expected

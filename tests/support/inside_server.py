@@ -39,7 +39,6 @@ from trio_mcp._server._session import ServerSession as ServerSession
 from trio_mcp._server._session import _serving as _serving
 from trio_mcp._server._skills import SkillCatalog as SkillCatalog
 from trio_mcp._server._skills import SkillRoot as SkillRoot
-from trio_mcp._server._threads import Holder as Holder
 from trio_mcp._server._threads import _Places as _Places
 from trio_mcp._server._tools import ToolOptions as ToolOptions
 from trio_mcp.types import _questions as _wire_questions

@@ -29,9 +29,10 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # proxies, header fields for pages of one's own, logins that wait in line, and files that people write, in 600 lines; 58,700
 # before requests that fail when their server is silent, and a command line that answers for a model and has roots; 58,850
 # before the shares of the event loop and the ranks of connections went; 58,450 before connections that are made again,
-# refusals in other forms, values without a form, and masks for what variables hold.
+# refusals in other forms, values without a form, and masks for what variables hold; 58,650 before turns for threads, and
+# schemas of others that are not plain, went.
 FILES: Final = 271
-CODE_LINES: Final = 58_600
+CODE_LINES: Final = 58_300
 LINES_OF_A_FILE: Final = 500
 
 

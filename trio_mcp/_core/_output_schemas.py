@@ -11,12 +11,12 @@ from typing import Any, Final, TypeGuard
 
 # Subschemas: the places in a JSON Schema that hold further schemas. Everything else in it is data.
 
-_BY_NAME: Final = frozenset(
+BY_NAME: Final = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )
 """Keywords whose members are schemas."""
 
-_NESTED: Final = frozenset(
+NESTED: Final = frozenset(
     {
         "additionalItems",
         "additionalProperties",
@@ -51,11 +51,11 @@ def _is_several(value: object) -> TypeGuard[Sequence[Any]]:
 def direct_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Mapping[str, Any]]]:
     """Yield keyword, name (if the keyword has names) and schema of each direct subschema."""
     for keyword, value in schema.items():
-        if keyword in _BY_NAME and is_schema(value):
+        if keyword in BY_NAME and is_schema(value):
             for name, inner in value.items():
                 if is_schema(inner):
                     yield keyword, name, inner
-        elif keyword in _NESTED:
+        elif keyword in NESTED:
             for inner in value if _is_several(value) else (value,):
                 if is_schema(inner):
                     yield keyword, None, inner
@@ -71,9 +71,9 @@ def with_changed_subschemas(
 
     copy: dict[str, Any] = {}
     for keyword, value in schema.items():
-        if keyword in _BY_NAME and is_schema(value):
+        if keyword in BY_NAME and is_schema(value):
             copy[keyword] = {name: changed(inner, name) for name, inner in value.items()}
-        elif keyword in _NESTED:
+        elif keyword in NESTED:
             copy[keyword] = [changed(inner) for inner in value] if _is_several(value) else changed(value)
         else:
             copy[keyword] = value

@@ -15,8 +15,6 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, NoReturn, final
 
-import attrs
-
 from .._codec._json import MAX_PROBLEMS, Problem
 from ._schema_cost import MAX_BACKTRACKS, SchemaCost, UnusableSchema, measure, weight_of
 from ._shapes import ASSERTIONS, InvalidValue, is_array, is_object, place, shown
@@ -325,7 +323,7 @@ class SchemaValidator:
             raise UnusableSchema(f"{size} bytes; {max_bytes} are allowed")
         self._schema = schema
         self._size = size
-        self._engine, self._cost = _compile(schema, draft, measure(schema), is_trusted=is_trusted)
+        self._engine, self._cost = _compile(schema, draft, is_trusted=is_trusted)
 
     def check(self, value: object) -> None:
         """Check a value, plain JSON.
@@ -337,7 +335,7 @@ class SchemaValidator:
         steps = self._cost.steps(value, self._engine.max_checks)
         if steps > self._engine.max_checks:
             raise UnusableSchema(f"checking the value might take more than {self._engine.max_checks} steps")
-        if self._cost.has_alternatives and self._engine.max_repeated < math.inf:
+        if self._cost.keywords & {"anyOf", "oneOf"} and self._engine.max_repeated < math.inf:
             most = int(self._engine.max_repeated) // steps
             if weight_of(value, most) > most:
                 raise UnusableSchema("checking the value might take too much memory")
@@ -376,20 +374,22 @@ def _draft(schema: object) -> str:
     return named.removesuffix("#")
 
 
-def _compile(schema: object, draft: str, cost: SchemaCost, *, is_trusted: bool) -> tuple[_Engine, SchemaCost]:
+def _compile(schema: object, draft: str, *, is_trusted: bool) -> tuple[_Engine, SchemaCost]:
+    cost = measure(schema, is_trusted=is_trusted)
+    has_patterns = cost.keywords & {"pattern", "patternProperties"}
     try:
         library: Any = importlib.import_module("jsonschema_rs")
     except ModuleNotFoundError:
-        if cost.has_patterns and not is_trusted:
+        if has_patterns and not is_trusted:
             raise UnusableSchema(
-                "install jsonschema-rs: without it, untrusted schemas with regular expressions are not evaluated"
+                "pattern: install jsonschema-rs, without which untrusted regular expressions are not evaluated"
             ) from None
         return _Slow(schema, draft), cost
-    if cost.has_patterns:
+    if has_patterns:
         try:
             return _Fast(library, schema, library.RegexOptions(MAX_PATTERN_BYTES, MAX_PATTERN_STATES)), cost
         except UnusableSchema:  # perhaps because of a look-ahead or look-behind, which this engine does not have
-            cost = attrs.evolve(cost, backtracks=True)
+            cost.backtracks = True
     limit = None if is_trusted else MAX_BACKTRACKS
     patterns = library.FancyRegexOptions(limit, MAX_PATTERN_BYTES, MAX_PATTERN_STATES)
     return _Fast(library, schema, patterns), cost

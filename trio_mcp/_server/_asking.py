@@ -35,7 +35,7 @@ from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import INPUT_METHODS, Revision
 from ..types import ClientCapabilities
-from ._threads import LimiterPerRun, ends_with_its_thread, leaves_its_place
+from ._threads import PerRun, ends_with_its_thread, leaves_its_place
 
 _log: Final = Log("trio_mcp.server")
 
@@ -281,7 +281,7 @@ MAX_KEPT_ROOTS_BYTES: Final = 8 * KIB
 MAX_RESOLVING: Final = 8
 """Threads that resolve paths at once, in one run of Trio."""
 
-_resolving: Final = LimiterPerRun(MAX_RESOLVING)
+_resolving: Final = PerRun(lambda: trio.CapacityLimiter(MAX_RESOLVING))
 
 
 @final

@@ -22,6 +22,7 @@ from typing import Final, TypeAlias, final
 from urllib.parse import unquote_to_bytes
 
 import attrs
+import trio
 
 from .. import types
 from .._core._uri_matching import Found
@@ -32,7 +33,7 @@ from .._logs import Log
 from .._printable import printable
 from ..types._fields import evolve
 from ._reading import PLAIN_TEXT, Reading, ResourceSource, blob_of, guess_type, text_of
-from ._threads import LimiterPerRun
+from ._threads import PerRun
 
 _log: Final = Log("trio_mcp.server")
 
@@ -65,7 +66,7 @@ def file_contents(uri: str, data: bytes, kind: str | None, name: str) -> _Conten
 SMALL_FILE: Final = MIB
 """Up to this size, files are read as they come."""
 
-_large_reads: Final = LimiterPerRun(2)
+_large_reads: Final = PerRun(lambda: trio.CapacityLimiter(2))
 """Larger ones are read so many at a time: each is in memory three times on its way to the answer, which is then
 counted."""
 

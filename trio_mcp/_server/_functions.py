@@ -31,7 +31,7 @@ from ._asking import failed_by_client
 from ._context import Context, exchange_of, holder_of_request, sink_of_request
 from ._input_required import Asking, is_non_final
 from ._permits import Throttle
-from ._threads import LimiterPerRun, Threads
+from ._threads import PerRun, Threads
 
 _log: Final = Log("trio_mcp.server")
 
@@ -101,7 +101,7 @@ class HandlerFunction:
     injection: Injection
     in_thread: bool
     timeout: float = math.inf
-    limiter: LimiterPerRun | None = None
+    limiter: PerRun[trio.CapacityLimiter] | None = None
     asking: Asking = Asking.PARK
 
     @property
@@ -333,7 +333,7 @@ def _handler(
         injection=injection,
         in_thread=options.get("thread", True),
         timeout=math.inf if timeout is None else timeout,
-        limiter=None if limit is None else LimiterPerRun(limit),
+        limiter=None if limit is None else PerRun(lambda: trio.CapacityLimiter(limit)),
         asking=Asking(options.get("resume", "park")) if has_context else Asking.NEVER,
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 from typing import Any, TypedDict
 
 import attrs
@@ -239,18 +240,20 @@ async def test_a_listing_that_was_overtaken_by_a_change_teaches_nothing(
 
 
 @pytest.mark.parametrize(
-    "schema",
+    ("schema", "reason"),
     [
-        {"$ref": "https://x.test/schema.json"},
-        {"$ref": "file:///etc/passwd"},
-        {"$ref": "#"},
-        {"type": "nothing"},
-        {"$schema": "https://x.test/dialect"},
-        {"const": "x" * 300_000},
+        ({"$ref": "https://x.test/schema.json"}, "$ref: "),
+        ({"$ref": "file:///etc/passwd"}, "$ref: "),
+        ({"$ref": "#"}, "$ref: it leads back to itself"),
+        ({"type": "object", "additionalProperties": {"$ref": "#"}}, "$ref: it leads back to itself"),
+        ({"allOf": [True], "unevaluatedProperties": False}, "unevaluatedProperties: it is not evaluated"),
+        ({"type": "nothing"}, '"nothing" is not valid'),
+        ({"$schema": "https://x.test/dialect"}, "$schema is "),
+        ({"const": "x" * 300_000}, "300013 bytes; 262144 are allowed"),
     ],
 )
 async def test_an_absurd_schema_checks_nothing_and_is_logged_once(
-    schema: object, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+    schema: object, reason: str, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     """2026-07-28, basic, "JSON Schema Usage": what cannot be processed safely is not."""
     server = ScriptedServer(script=Tools(schema, structuredContent=5))
@@ -258,17 +261,18 @@ async def test_an_absurd_schema_checks_nothing_and_is_logged_once(
         for _ in range(3):
             await list_tools(client)
             assert (await client.call_tool("t")).structured_content == 5
-    assert len([r for r in caplog.records if "are not checked" in r.getMessage()]) == 1
+    (record,) = [r for r in caplog.records if "are not checked" in r.getMessage()]
+    assert record.levelno == logging.WARNING
+    told = f"results of tool t are not checked against its output schema: {reason}"
+    assert record.getMessage().startswith(told)
 
 
-async def test_a_value_too_deep_for_its_schema_passes_and_others_are_still_checked(
+async def test_a_value_too_large_for_its_schema_passes_and_others_are_still_checked(
     caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
-    schema = {"type": "object", "properties": {"c": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
-    deep: dict[str, Any] = {}
-    for _ in range(40):
-        deep = {"c": deep}
-    tools = Tools(schema, structuredContent=deep)
+    schema = {"type": "object", "properties": {"c": {"type": "array", "uniqueItems": True}}}
+    large = {"c": [[10**30 + number] for number in range(20_000)]}
+    tools = Tools(schema, structuredContent=large)
     async with open_scripted(ScriptedServer(script=tools)) as client:
         await list_tools(client)
         await client.call_tool("t")

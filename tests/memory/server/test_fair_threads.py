@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,11 +13,11 @@ import trio
 import trio.testing
 from http_raw import Raw, call_tool, open_raw
 from inside_base import SERVER_BUSY
-from inside_server import Holder, _Places
+from inside_server import _Places
 
 from trio_mcp import HttpServerSettings, Limits, RequestError, Server, open_client
 
-HOG, HONEST, OTHER = "203.0.113.1", "203.0.113.2", "203.0.113.3"
+HOG, HONEST = "203.0.113.1", "203.0.113.2"
 
 
 class Sleepers:
@@ -56,85 +57,56 @@ async def sleepers(max_threads: int, *names: str) -> AsyncGenerator[tuple[Sleepe
                     event.set()
 
 
-async def test_a_thread_that_is_free_again_goes_to_the_client_that_has_none() -> None:
-    """One address had all of them, and as many of its calls as it liked were before anybody else's."""
-    async with sleepers(2, "h1", "h2", "h3", "h4", "mine", "h5") as (found, raw, nursery):
-        for number, name in enumerate(("h1", "h2")):
-            nursery.start_soon(found.call, raw, HOG, name)
-            await found.wait_begun(number + 1)  # alone it may have all
-        for name in ("h3", "h4", "h5"):
+async def test_over_http_a_client_leaves_threads_to_others() -> None:
+    """One address had all of them, and every other client waited for the first of its calls to end."""
+    async with sleepers(4, "h1", "h2", "h3", "h4", "mine") as (found, raw, nursery):
+        for name in ("h1", "h2", "h3", "h4"):
             nursery.start_soon(found.call, raw, HOG, name)
             await trio.testing.wait_all_tasks_blocked(0.01)
-        nursery.start_soon(found.call, raw, HONEST, "mine")
-        await trio.testing.wait_all_tasks_blocked(0.01)
-        assert found.began == ["h1", "h2"]
-        found.may_end["h1"].set()
         await found.wait_begun(3)
-        assert found.began[2] == "mine"
-        found.may_end["h2"].set()
+        nursery.start_soon(found.call, raw, HONEST, "mine")
         await found.wait_begun(4)
-        assert found.began[3] == "h3"
+        assert found.began == ["h1", "h2", "h3", "mine"]
+        found.may_end["h2"].set()
+        await found.wait_begun(5)
+        assert found.began[4] == "h4"
 
 
-async def test_places_go_to_the_client_with_fewest_and_in_turn_among_equals() -> None:
-    """However many of its calls wait, and however many clients do."""
-    places, served = _Places(Limits(max_threads=4)), list[str]()
+async def test_one_of_many_gets_three_quarters_of_the_places() -> None:
+    """However many are free. Those who wait are served in turn; in the end nothing is kept for anybody."""
+    places, held = _Places(Limits(max_threads=8)), list[tuple[str, ExitStack]]()
 
-    async def take(holder: str) -> None:
-        await places.acquire(Holder(holder))
-        served.append(holder)
+    async def take(name: str) -> None:
+        held.append((name, await places.take((name, True))))
 
-    async with trio.open_nursery() as nursery:
-        for holder in "aaaa":
-            await take(holder)
-        for holder in "aaaabbbcc":
-            nursery.start_soon(take, holder)
-            await trio.testing.wait_all_tasks_blocked()
-        for holder in "aaaa":
-            places.release(Holder(holder), was_left_behind=False)
-            await trio.testing.wait_all_tasks_blocked()
-        assert "".join(served[4:]) == "bcab"
-        for number in range(4, 9):
-            places.release(Holder(served[number]), was_left_behind=False)
-            await trio.testing.wait_all_tasks_blocked()
-        assert sorted(served[4:]) == list("aaaabbbcc")
-        for holder in served[9:]:
-            places.release(Holder(holder), was_left_behind=False)
-        assert places._held == {}
-        assert places._free == 4
-
-
-async def test_one_of_many_leaves_places_to_others_before_they_ask() -> None:
-    """A client had all threads for two seconds each, and every other client waited for the first to end."""
-    places, served = _Places(Limits(max_threads=8)), list[str]()
-
-    async def take(holder: str) -> None:
-        await places.acquire(Holder(holder, is_one_of_many=True))
-        served.append(holder)
-
-    async def give(holder: str) -> None:
-        places.release(Holder(holder), was_left_behind=False)
+    async def give(index: int) -> None:
+        held.pop(index)[1].close()
         await trio.testing.wait_all_tasks_blocked()
 
+    def holders() -> str:
+        return "".join(name for name, _ in held)
+
     async with trio.open_nursery() as nursery:
-        for _ in range(9):
-            nursery.start_soon(take, "hog")
-        await trio.testing.wait_all_tasks_blocked()
-        assert served == ["hog"] * 6
-        await take("honest")
-        await take("other")
-        assert served[6:] == ["honest", "other"]
-        await give("honest")
-        await give("other")
-        assert places._free == 2, served  # they are kept for who may come
-        await give("hog")
-        await give("hog")
-        assert served[8:] == ["hog"] * 2
-        for _ in range(7):
-            await give("hog")
-    assert places._free == 8
-    assert places._held == {}
-    assert places._lines == {}
+        for name in "hhhhhhhhoxxy":
+            nursery.start_soon(take, name)
+            await trio.testing.wait_all_tasks_blocked()
+        assert holders() == "hhhhhhox"
+        await give(-1)
+        assert holders() == "hhhhhhox"
+        await give(0)
+        assert holders() == "hhhhhoxy"
+        await give(-1)
+        assert holders() == "hhhhhoxh"
+        while held:
+            await give(0)
+    assert places._all.borrowed_tokens == 0
+    gc.collect()
+    assert dict(places._of_one) == {}
+
+
+def test_of_very_few_places_one_of_many_gets_one() -> None:
+    """Three quarters of one are none."""
+    assert [_Places(Limits(max_threads=most))._most_of_one for most in (1, 2, 3, 4, 40)] == [1, 1, 2, 3, 30]
 
 
 async def test_who_has_the_server_alone_has_all_threads() -> None:
@@ -161,38 +133,61 @@ async def test_who_has_the_server_alone_has_all_threads() -> None:
 
 async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
     """The place goes to the next, of the same client or another."""
-    places, served = _Places(Limits(max_threads=1)), list[str]()
+    places, held = _Places(Limits(max_threads=1)), dict[str, ExitStack]()
 
-    async def take(holder: str, scope: trio.CancelScope) -> None:
+    async def take(name: str, scope: trio.CancelScope) -> None:
         with scope:
-            await places.acquire(Holder(holder))
-            served.append(holder)
+            held[name] = await places.take((name[0], True))
 
     async with trio.open_nursery() as nursery:
-        await places.acquire(Holder("a"))
-        scopes = [trio.CancelScope() for _ in "bbc"]
-        for holder, scope in zip("bbc", scopes, strict=True):
-            nursery.start_soon(take, holder, scope)
+        held["a"] = await places.take(("a", True))
+        names = ("b1", "b2", "c", "d")
+        scopes = {name: trio.CancelScope() for name in names}
+        for name in names:
+            nursery.start_soon(take, name, scopes[name])
             await trio.testing.wait_all_tasks_blocked()
-        scopes[0].cancel()
-        scopes[2].cancel()
+        scopes["b1"].cancel()
+        scopes["c"].cancel()
         await trio.testing.wait_all_tasks_blocked()
-        places.release(Holder("a"), was_left_behind=False)
-        await trio.testing.wait_all_tasks_blocked()
-        assert served == ["b"]
-        places.release(Holder("b"), was_left_behind=False)
-        await places.acquire(Holder("c"))
-        places.release(Holder("c"), was_left_behind=False)
+        for before, after in (("a", "d"), ("d", "b2")):
+            held.pop(before).close()
+            await trio.testing.wait_all_tasks_blocked()
+            assert list(held) == [after]
+        held.pop("b2").close()
+        (await places.take(("c", True))).close()
 
 
 async def test_a_client_whose_threads_ask_leaves_as_many_places_to_others() -> None:
     """Before, one address had all of them, for as long as its users thought."""
     places = _Places(Limits(max_asking_threads=8))
-    hog = [places.begin_asking(Holder("hog")) for _ in range(4)]
+    hog = [places.begin_asking(("hog", True)) for _ in range(4)]
     with pytest.raises(RequestError, match="max_asking_threads") as caught:
-        places.begin_asking(Holder("hog"))
+        places.begin_asking(("hog", True))
     assert caught.value.code == SERVER_BUSY
-    other = places.begin_asking(Holder("other"))
+    other = places.begin_asking(("other", True))
     for place in (*hog, other):
         place.give_back()
-    places.begin_asking(Holder("hog")).give_back()
+    places.begin_asking(("hog", True)).give_back()
+
+
+async def test_who_waits_in_vain_is_refused_in_time(autojump_clock: trio.testing.MockClock) -> None:
+    """thread_timeout, from when the last place was left behind: for a place of its own, or for any, and all at once."""
+    places = _Places(Limits(max_threads=4, thread_timeout=5))
+    held = [(name, await places.take((name, True))) for name in ("hog", "hog", "hog", "other")]
+
+    async def refused(name: str) -> None:
+        with pytest.raises(RequestError, match=r"all 4 threads .* given up") as caught:
+            await places.take((name, True))
+        assert (caught.value.code, trio.current_time()) == (SERVER_BUSY, 105)
+
+    async with trio.open_nursery() as nursery:
+        for name in ("hog", "hog", "hog", "other", "next"):
+            nursery.start_soon(refused, name)
+        await trio.sleep(100)
+        for name, place in held:
+            places.leave_behind(place, (name, True))
+    for _, place in held:
+        place.close()
+    with trio.fail_after(1):
+        (await places.take(("hog", True))).close()
+    assert places._left_behind.total == 0

@@ -99,5 +99,6 @@ COSTLY: dict[str, Callable[[], tuple[dict[str, Any], object]]] = {
         {"additionalProperties": {"allOf": [{"multipleOf": 3}] * 10}},
         dict.fromkeys(named(50_000), 1e308),
     ),
+    "long numbers": lambda: ({"items": {"allOf": [{"maximum": 10**400}] * 10}}, [10**300] * 10_000),
     "long multiples": lambda: ({"items": {"multipleOf": 0.1}}, [10**4_000] * 2_000),
 }
