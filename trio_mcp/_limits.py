@@ -129,9 +129,9 @@ def without(kind: str, instead: Mapping[str, str]) -> Callable[[type[_T]], type[
 
     Args:
         kind: What its fields are, such as ``limit``.
-        instead: The names of those that it had, by what there is instead.
+        instead: The names of those that it had, with commas, by what there is instead.
     """
-    gone = {name: text for text, names in instead.items() for name in names.split()}
+    gone = {name: text for text, names in instead.items() for name in names.split(",")}
 
     def refusing(cls: type[_T]) -> type[_T]:
         make: Callable[..., None] = cls.__init__
@@ -328,21 +328,21 @@ def _positive(default: float) -> float:
         "it is 8 times max_message_bytes": "max_decoded_bytes",
         "it is 4 times max_message_bytes": "max_inbound_bytes",
         "it is max_message_bytes": "max_notification_bytes",
-        "it is half of max_message_bytes": "max_subscription_bytes max_task_result_bytes",
-        "max_notifications bounds it, too": "max_announcements max_events",
+        "it is half of max_message_bytes": "max_subscription_bytes,max_task_result_bytes",
+        "max_notifications bounds it, too": "max_announcements,max_events",
         "connect_timeout bounds it, too": "listen_timeout",
         "it is a tenth of max_parked": "max_parked_per_principal",
         "it is a tenth of max_tasks": "max_tasks_per_principal",
         "it is half of max_upstreams": "max_upstreams_per_principal",
         "it is always 1,000; ResponseCache(max_entries=...) takes another number": "max_cache_entries",
-        "it is always 1,000": "max_batch_messages max_listed_files max_open_elicitations",
-        "it is always 10,000": "max_known_tools max_pages",
+        "it is always 1,000": "max_batch_messages,max_listed_files,max_open_elicitations",
+        "it is always 10,000": "max_known_tools,max_pages",
         "it is always 50,000": "max_scanned_files",
         "it is always 100,000": "max_used_states",
         "it is always 8,192 characters": "max_uri_length",
-        "it is always 64 KiB": "max_client_info_bytes max_request_state_bytes",
+        "it is always 64 KiB": "max_client_info_bytes,max_request_state_bytes",
         "it is always 256 KiB": "max_schema_bytes",
-        "it is always 1 MiB": "max_announcement_bytes max_parked_notification_bytes",
+        "it is always 1 MiB": "max_announcement_bytes,max_parked_notification_bytes",
         "it is always 64 MiB": "max_remembered_bytes",
         "it is always 300 s": "upstream_idle_timeout",
         "it is always a day": "cache_timeout",

@@ -749,7 +749,7 @@ MAX_HEAD_BYTES: Final = 32 * KIB
 @without(
     "setting",
     {
-        "message_timeout bounds it": "body_timeout handshake_timeout",
+        "message_timeout bounds it": "body_timeout,handshake_timeout",
         "it is half of message_timeout": "head_timeout",
         "it is twice keep_alive_interval": "ping_timeout",
         "it is always 30 s": "authenticate_timeout",

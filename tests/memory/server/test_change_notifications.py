@@ -491,11 +491,11 @@ async def test_a_session_without_a_connection_of_its_own_tells_no_changes() -> N
 async def test_a_change_that_cannot_be_written_does_not_hold_up_the_next(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A URI may fit into the request that asks for it, and not into the notification."""
-    server = full_server(Limits(max_message_bytes=700))
+    """A URI may fit into the request that asks for it, and not into the notification. Escaped it is six times as long."""
+    server = full_server(Limits(max_message_bytes=6_080))
     talk = await connect(nursery, server)
     await talk.shake_hands(Revision.V2025_11_25)
-    uri = "x:" + "y" * 620
+    uri = "x:" + "\x01" * 1_000
     assert "result" in await talk.ask("resources/subscribe", Revision.V2025_11_25, uri=uri, id=1)
     await talk.new()
     await server.resource_updated(uri)

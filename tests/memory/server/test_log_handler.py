@@ -206,7 +206,8 @@ async def test_changes_notified_because_of_a_request_are_not_part_of_it(
     handler: LogHandler, nursery: trio.Nursery
 ) -> None:
     """What a task inherits from the request that made the change is not the other client's business."""
-    server = Server("shop", limits=Limits(max_message_bytes=408))
+    server = Server("shop", limits=Limits(max_message_bytes=6_078))
+    uri = "\x01" * 1_000  # which are six thousand bytes of JSON
     seen: list[object] = []
 
     class Watch(logging.Handler):
@@ -222,10 +223,10 @@ async def test_changes_notified_because_of_a_request_are_not_part_of_it(
 
     @server.tool
     async def change() -> None:
-        await server.resource_updated("x" * 330)
+        await server.resource_updated(uri)
 
     talk = await begin(nursery, server, NEWEST_LEGACY)
-    assert "result" in await talk.ask("resources/subscribe", NEWEST_LEGACY, uri="x" * 330, id=1)
+    assert "result" in await talk.ask("resources/subscribe", NEWEST_LEGACY, uri=uri, id=1)
     ours = logging.getLogger("trio_mcp.server")
     watch = Watch()
     ours.addHandler(watch)
