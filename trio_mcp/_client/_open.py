@@ -537,42 +537,23 @@ def make_client(
     tasks = options.get("tasks", "required")
     ours = [ClientExtension(TASKS, revisions=MODERN, methods=METHODS_OF_TASKS)] if tasks == "always" else []
     extensions = Extensions([*options.get("extensions", ()), *ours])
-    handlers = _question_handlers(options, extensions)
-    capabilities = options.get("capabilities", ClientCapabilities())
-    if asks is None:
-        asks = asks_under(options.get("policy"), name_of(target))
-    if asks is not None:
-        handlers, capabilities = handlers.restricted(asks), asks.restricted(capabilities)
-    capabilities = handlers.declared(capabilities)
-    if extensions.settings:
-        capabilities = evolve(capabilities, extensions={**(capabilities.extensions or {}), **extensions.settings})
+    questions = _questions(options, extensions, asks or asks_under(options.get("policy"), name_of(target)))
     era = options.get("era", "auto")
     identity = ClientIdentity(
         options.get("info", OURSELVES),
-        capabilities,
+        questions.capabilities,
         _revisions(options.get("revision"), era),
         refused=extensions.refused,
         hidden=extensions.hidden,
     )
-    questions = Questions(handlers, capabilities, asks)
-    notifications = NotificationHandlers(
-        on_log=options.get("on_log"),
-        on_elicitation_complete=options.get("on_elicitation_complete"),
-        extensions=extensions.notification_handlers,
-        on_notification=options.get("on_notification"),
-    )
+    notifications = _notification_handlers(options, extensions)
     caches = ClientCaches(
         options["cache"] if "cache" in options else ResponseCache(max_bytes=limits.max_cache_bytes),
         options.get("cache_partition"),
-        capabilities,
+        questions.capabilities,
         identity_of(target),
     )
-    callbacks = Callbacks(
-        tools=options.get("on_tools_list_changed"),
-        prompts=options.get("on_prompts_list_changed"),
-        resources=options.get("on_resources_list_changed"),
-        resource=options.get("on_resource_updated"),
-    )
+    callbacks = _callbacks(options)
 
     def messages() -> ServerMessages:
         warns = notifications.on_notification is None
@@ -580,10 +561,6 @@ def make_client(
             questions, notifications, Subscriptions(caches.forget, callbacks, warn_of_unknown=warns)
         )
 
-    log_level = options.get("log_level", None if notifications.on_log is None else "info")
-    if log_level not in (None, *get_args(LoggingLevel)):
-        known = ", ".join(get_args(LoggingLevel))
-        raise ValueError(f"log_level must be one of {known}, or None, not {log_level!r}")
     has_callbacks = callbacks.wanted != SubscriptionFilter()
     reconnecting = ReconnectingConnection(
         connector_for(target, extensions.names) if era != "sse" else connector_for_http_sse(target),
@@ -596,16 +573,52 @@ def make_client(
         known=era if isinstance(era, DiscoverResult) else None,
         while_connected=partial(listen_for_callbacks, callbacks.wanted, limits) if has_callbacks else None,
         on_connection=on_connection,
-        log_level=log_level,
+        log_level=_log_level(options),
         max_silence=math.inf if "request_timeout" in options else SILENCE,
     )
     settings = ClientSettings(
-        request_timeout=request_timeout,
-        limits=limits,
-        result_types=extensions.result_types,
-        tasks=tasks,
+        request_timeout=request_timeout, limits=limits, result_types=extensions.result_types, tasks=tasks
     )
     return reconnecting, Client(reconnecting, questions, settings, caches)
+
+
+def _questions(options: ClientOptions, extensions: Extensions, asks: Asks | None) -> Questions:
+    """Return who answers what the server asks, and what is declared of that."""
+    handlers = _question_handlers(options, extensions)
+    capabilities = options.get("capabilities", ClientCapabilities())
+    if asks is not None:
+        handlers, capabilities = handlers.restricted(asks), asks.restricted(capabilities)
+    capabilities = handlers.declared(capabilities)
+    if extensions.settings:
+        capabilities = evolve(capabilities, extensions={**(capabilities.extensions or {}), **extensions.settings})
+    return Questions(handlers, capabilities, asks)
+
+
+def _notification_handlers(options: ClientOptions, extensions: Extensions) -> NotificationHandlers:
+    return NotificationHandlers(
+        on_log=options.get("on_log"),
+        on_elicitation_complete=options.get("on_elicitation_complete"),
+        extensions=extensions.notification_handlers,
+        on_notification=options.get("on_notification"),
+    )
+
+
+def _callbacks(options: ClientOptions) -> Callbacks:
+    return Callbacks(
+        tools=options.get("on_tools_list_changed"),
+        prompts=options.get("on_prompts_list_changed"),
+        resources=options.get("on_resources_list_changed"),
+        resource=options.get("on_resource_updated"),
+    )
+
+
+def _log_level(options: ClientOptions) -> LoggingLevel | None:
+    """Return from which level on the server sends log messages: whoever takes some wants them from `info` on."""
+    level = options.get("log_level", None if options.get("on_log") is None else "info")
+    if level not in (None, *get_args(LoggingLevel)):
+        known = ", ".join(get_args(LoggingLevel))
+        raise ValueError(f"log_level must be one of {known}, or None, not {level!r}")
+    return level
 
 
 def _revisions(revision: Revision | str | None, era: Era | DiscoverResult) -> tuple[Revision, ...]:

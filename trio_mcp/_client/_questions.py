@@ -372,6 +372,7 @@ class Questions:
         asks: What the server has asked under a policy; `None` if there is none.
 
     Attributes:
+        capabilities: The declared capabilities.
         roots: The roots, if the client declares any.
         elicitations: The elicitations by URL whose end has not been notified.
     """
@@ -384,7 +385,7 @@ class Questions:
     ) -> None:
         self._handlers = handlers
         self._asks = asks
-        self._capabilities = capabilities
+        self.capabilities: Final = capabilities
         self.roots: Final = handlers.roots
         self.elicitations: Final = KnownElicitations()
 
@@ -464,7 +465,7 @@ class Questions:
         return partial(_write, partial(answer, params), revision)
 
     def _check_sampling(self, params: types.CreateMessageRequestParams) -> None:
-        declared = self._capabilities.sampling
+        declared = self.capabilities.sampling
         if (params.tools or params.tool_choice is not None) and (declared is None or declared.tools is None):
             # 2025-11-25, client/sampling, "Capabilities".
             raise RequestError(INVALID_PARAMS, "this client has not declared sampling.tools")
@@ -479,7 +480,7 @@ class Questions:
 
         Spec: 2025-11-25, client/elicitation, "Error Handling" and "Safe URL Handling".
         """
-        declared = self._capabilities.elicitation or types.ElicitationCapability()
+        declared = self.capabilities.elicitation or types.ElicitationCapability()
         if isinstance(params, types.ElicitRequestFormParams):
             is_declared = declared.form is not None or declared.url is None
         else:

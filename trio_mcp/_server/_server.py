@@ -477,6 +477,13 @@ def hosted(server: Servable[Any], what: str) -> Hosted:
     return server._hosted  # noqa: SLF001 - not for users
 
 
+def _check_name_and_revisions(name: str, revisions: Sequence[Revision | str]) -> None:
+    if not name:
+        raise ValueError("a server needs a name, not ''")
+    if not revisions:
+        raise ValueError("a server needs a revision to speak: give one in revisions, or leave it out for all")
+
+
 def _check_lifespan(lifespan: Callable[..., object]) -> None:
     """Refuse what is no lifespan before it is entered, which may be long after.
 
@@ -572,12 +579,9 @@ class Server(AppRegistration, Servable[StateT]):
         strict_arguments: bool = False,
     ) -> None:
         check_given(Server.__init__, locals())
-        if not name:
-            raise ValueError("a server needs a name, not ''")
+        _check_name_and_revisions(name, revisions)
         if lifespan is not None:
             _check_lifespan(lifespan)
-        if not revisions:
-            raise ValueError("a server needs a revision to speak: give one in revisions, or leave it out for all")
         limits = Limits() if limits is None else limits
         info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
