@@ -447,11 +447,8 @@ class Limits:
 
     @property
     def max_decoded_bytes(self) -> int:
-        """What one received message may take decoded, and the pages of a list that is read in one go: 128 MiB.
-
-        Small objects take up to twenty times their bytes, so it is at least 1 MiB.
-        """
-        return max(MIB, 8 * self.max_message_bytes)
+        """What one received message may take decoded, and the pages of a list that is read in one go: 128 MiB."""
+        return 8 * self.max_message_bytes
 
     @property
     def max_inbound_bytes(self) -> int:

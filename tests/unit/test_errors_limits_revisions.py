@@ -308,8 +308,8 @@ def test_what_went_is_refused_with_what_there_is_instead() -> None:
 
 def test_what_follows_from_a_limit() -> None:
     limits = Limits(max_message_bytes=1_000, max_parked=50, max_tasks=5, max_upstreams=1)
-    assert (limits.max_inbound_bytes, limits.max_notification_bytes) == (4_000, 1_000)
-    assert limits.max_decoded_bytes == 2**20, "whatever small messages there are can be decoded"
+    assert (limits.max_decoded_bytes, limits.max_inbound_bytes) == (8_000, 4_000)
+    assert limits.max_notification_bytes == 1_000
     assert (limits.max_subscription_bytes, limits.max_task_result_bytes) == (500, 500)
     own = (limits.max_parked_per_principal, limits.max_tasks_per_principal, limits.max_upstreams_per_principal)
     assert own == (5, 1, 1)
