@@ -24,7 +24,7 @@ from contextvars import Context
 from functools import partial
 from threading import get_ident
 from types import TracebackType
-from typing import Any, Final, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar, TypeVarTuple, cast, final
+from typing import Any, Final, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
@@ -35,7 +35,6 @@ if sys.platform == "linux":
 
 _MISSING: Final = object()
 _T = TypeVar("_T")
-_Args = TypeVarTuple("_Args")
 
 
 # Hidden nurseries
@@ -772,18 +771,6 @@ def close(connection: socket.socket) -> None:
     if connection.fileno() >= 0:
         trio.lowlevel.notify_closing(connection)
         connection.close()
-
-
-def call_in_run(token: trio.lowlevel.TrioToken, sync_fn: Callable[[*_Args], object], *args: *_Args) -> None:
-    """Call a function in the event loop: at once in its own thread, and otherwise soon; not at all if it is over.
-
-    For `__del__`: the last reference to an object may be that of a thread.
-    """
-    if trio.lowlevel.in_trio_run():
-        sync_fn(*args)
-    else:
-        with suppress(trio.RunFinishedError):
-            token.run_sync_soon(sync_fn, *args)
 
 
 # Where Trio does not run

@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from .._audit import audit
-from .._channel import Channel, Incoming, Origin, Outgoing, Received
+from .._channel import Channel, Incoming, Origin, Outgoing, Received, end_message, hold_message
 from .._codec._json import is_array
 from .._codec._jsonrpc import Message, Notification, Request, RequestId, encode_error, read_id
 from .._core._account import Account, Loan, Overdrawn, Pool, lend_all
@@ -24,7 +24,7 @@ from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._errors import SERVER_BUSY, TRANSPORT_FAILED, RequestError
 from .._logs import Log
 from .._trio import LightParkingLot
-from ._call import HttpCall, MessageLoan, nothing
+from ._call import HttpCall, RequestLoans, nothing
 from ._streams import EventStream
 
 _log: Final = Log("trio_mcp.http")
@@ -55,16 +55,51 @@ def too_many(error: Overdrawn) -> HttpRefused:
     return busy(429 if error.is_own else 503, str(error), RETRY_AFTER)
 
 
+@attrs.define(eq=False)
+class _PostedOrigin:
+    """What a POST has brought to a session, which may go on to serve it when the client has left the POST.
+
+    Kept true: `_messages` is how many of its messages the session has and is not done with. While the POST is
+    open, their loan is that of the POST; from then on it is here, until there are none.
+    """
+
+    _messages: int = attrs.field(default=0, init=False)
+    _outlived: dict[Loan, None] | None = attrs.field(default=None, init=False)
+    _loan: Loan | None = attrs.field(default=None, init=False)
+
+    def hold(self) -> None:
+        """The session has a message, or a part of one that lasts by itself; see `Origin`."""
+        self._messages += 1
+
+    def done(self) -> None:
+        """A message is done with; see `Origin`."""
+        self._messages -= 1
+        if self._loan is not None and self._outlived is not None and not self._messages:
+            self._outlived.pop(self._loan, None)
+            self._loan.give_back()
+
+    def outlive(self, loans: RequestLoans, outlived: dict[Loan, None]) -> None:
+        """The POST is over: take over its loan, if the session still serves it.
+
+        Args:
+            loans: The loans of the POST.
+            outlived: Such loans of the session, which gives them back when it ends.
+        """
+        if self._messages and loans.served is not None:
+            self._loan, loans.served = loans.served, None
+            self._outlived = outlived
+            outlived[self._loan] = None
+
+
 @final
 @attrs.define(eq=False)
-class HttpOrigin:
+class HttpOrigin(_PostedOrigin):
     """One request as the origin of a message; see `Origin`.
 
     Attributes:
         principal: Who sent it.
         holder: In whose name the server keeps what outlives it.
         headers: Its header fields.
-        served: The loan of the message, which lasts as long as anything refers to it.
         on_answered: Called when its request is answered, where the POST itself gets no answer.
         client: The address of who has sent it.
     """
@@ -72,7 +107,6 @@ class HttpOrigin:
     principal: str | None
     holder: str
     headers: Headers | None = None
-    served: MessageLoan | None = None
     on_answered: Callable[[], object] = nothing
     client: str | None = None
 
@@ -139,7 +173,7 @@ def _cancelled_by(message: Message) -> RequestId | None:
 
 @final
 @attrs.define(eq=False)
-class PostOrigin:
+class PostOrigin(_PostedOrigin):
     """A POST with requests, as the origin of its messages.
 
     Args:
@@ -149,7 +183,6 @@ class PostOrigin:
         on_answered: Called when all its requests are answered; ends the stream for the answers.
         headers: Its header fields.
         is_releasable: Whether its client knows how to reconnect.
-        served: The loan for its messages, which lasts as long as anything refers to it.
         client: The address of who has sent it.
         keep_answer: Checks that there is room for an answer of so many bytes; see `Origin`.
     """
@@ -160,7 +193,6 @@ class PostOrigin:
     on_answered: Callable[[], object]
     headers: Headers
     _is_releasable: bool = attrs.field(alias="is_releasable", kw_only=True)
-    served: MessageLoan | None = attrs.field(default=None, kw_only=True)
     client: str | None = attrs.field(default=None, kw_only=True)
     keep_answer: Callable[[int], object] = attrs.field(kw_only=True)
 
@@ -231,6 +263,7 @@ class SessionChannel(Channel):
         """
         arrival = _Arrival(message, after)
         self._arrivals[arrival] = None
+        hold_message(message.origin)
         self._wake()
         call.on_gone = arrival.waiter.unpark  # a cancel scope for each request would cost more
         try:
@@ -248,6 +281,7 @@ class SessionChannel(Channel):
                 arrival.message = left
             elif not arrival.is_taken:
                 del self._arrivals[arrival]
+                end_message(message.origin)
 
     def fail(self, ids: Sequence[RequestId], error: RequestError) -> None:
         """Let requests of ours fail that cannot be answered. Never waits."""

@@ -19,7 +19,7 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
-from .._channel import Outgoing
+from .._channel import Origin, Outgoing, end_message, hold_message
 from .._codec._jsonrpc import RequestId
 from .._errors import LocalProtocolError
 from .._limits import Limits, check_seconds
@@ -668,6 +668,7 @@ class QueuedMessage:
         exchange: The request of the other side it belongs to. It is withdrawn when that is given up.
         cancels: The id of the request of this side that it cancels.
         urgent: Whether it was put without waiting for room.
+        ends: The origin of a received message that is done with when this is written, or withdrawn.
         without: Leaves the answer to a request out of those to a batch. Returns what encodes the others, if there
             are any.
     """
@@ -677,4 +678,16 @@ class QueuedMessage:
     exchange: Exchange | None = None
     cancels: RequestId | None = None
     urgent: bool = False
+    ends: Origin | None = None
     without: Callable[[RequestId], Callable[[], Outgoing] | None] | None = None
+
+    @classmethod
+    def complaint(cls, data: bytes, origin: Origin | None) -> QueuedMessage:
+        """Return what says that a message cannot be served, which is done with when that is written."""
+        hold_message(origin)
+        return cls(Outgoing(data, origin=origin), urgent=True, ends=origin)
+
+    def end(self) -> None:
+        """It is written, or never will be."""
+        if self.ends is not None:
+            end_message(self.ends)
