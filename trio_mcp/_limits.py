@@ -339,7 +339,8 @@ class Limits:
         max_announcement_bytes: What they may weigh together, as they are sent.
         max_kept_bytes: What a server keeps for all its clients together may weigh in memory: bodies being read,
             requests being served, answers not yet read, sessions, parked handlers, subscriptions, stored events.
-            Beyond it, the client that holds most gives way, or the new request is refused with ``SERVER_BUSY``.
+            Beyond it, what is new is refused with ``SERVER_BUSY``. One client gets at most as much as is left to
+            all others.
         max_kept_bytes_per_principal: The same, for one client: a principal, or an address without authentication.
         slow_consumer_timeout: How long a full line of notifications holds up reading before the oldest of what
             can be merged or dropped goes; how long waiting requests hold it up before further ones are refused
@@ -365,7 +366,7 @@ class Limits:
         thread_timeout: How long the call of a plain function waits for a thread while all of them are still busy
             with calls that were given up, before it is refused.
         max_parked: Handlers that wait for their client between two of its requests, per running server. For a
-            further one the oldest of the client that has most is cancelled, and its state is refused as expired.
+            further one the one that is parked for longest is cancelled, and its state is refused as expired.
         max_parked_per_principal: The same, for one client: a principal, an address without authentication, or a
             connection. Further ones are refused with ``SERVER_BUSY``.
         max_parked_notification_bytes: What the notifications may weigh in memory that are kept for one such
@@ -390,8 +391,7 @@ class Limits:
         max_pages: Pages of one list that a client reads before it takes the server to be broken.
         max_open_elicitations: Elicitations by URL that a client remembers until their end is reported.
         max_upstreams: Connections of a running `Proxy` to its server, for all clients. For a further one the one
-            ends that is idle for longest, of the client that has most; if all are in use, it is refused with
-            ``SERVER_BUSY``.
+            ends that is idle for longest; if all are in use, it is refused with ``SERVER_BUSY``.
         max_upstreams_per_principal: The same, for one client: a principal, an address without authentication, or
             a connection.
         upstream_idle_timeout: How long such a connection is kept for clients without a session (from 2026-07-28

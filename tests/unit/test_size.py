@@ -31,7 +31,7 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # before the shares of the event loop and the ranks of connections went; 58,450 before connections that are made again,
 # refusals in other forms, values without a form, and masks for what variables hold.
 FILES: Final = 271
-CODE_LINES: Final = 58_650
+CODE_LINES: Final = 58_600
 LINES_OF_A_FILE: Final = 500
 
 

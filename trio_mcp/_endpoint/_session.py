@@ -277,10 +277,10 @@ class LegacySession:
         """End it: cancel what it serves. Never waits."""
         self._scope.cancel(reason=reason)
 
-    def let_go(self, everything: bool) -> None:  # noqa: FBT001 - called with one thing or the other
-        """Give way to others: end it, or drop what its client may never read. Never waits."""
+    def let_go(self, everything: bool, why: str) -> None:  # noqa: FBT001 - called with one thing or the other
+        """End it, or drop what its client may never read. Never waits."""
         if everything:
-            self.end("it gave way to others")
+            self.end(why)
             for stream in (self._standalone, *self._streams.values()):
                 stream.abandon()
             for asked in self._asking.values():

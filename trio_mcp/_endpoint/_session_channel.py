@@ -383,17 +383,17 @@ class SessionChannel(Channel):
 class SessionLoans:
     """The loans of one session, in the name of its client.
 
-    There are two loans of bytes, because they are taken back for different reasons. What the session is, and what
-    its client declared, cannot be taken back while a request of the client is open. What is queued in its streams
-    and unread always can be: a client that reads nothing has everything open, and holds most.
+    Its place can be taken back while no request of the client is open; then it ends, and gives everything back.
+    What is queued in its streams and unread is lent by itself: if there is no room for that, it is dropped, or
+    the session ends if that cannot be.
 
     Args:
         places: Lends its place among the sessions; `None` if it lasts for one request alone. Then it needs no
-            place, and never gives way to others.
+            place, and is never ended for others.
         bytes: Lends bytes.
         holder: In whose name.
-        let_go: Called with whether the session has to end, or only to drop what is queued and may never be read.
-            Must not wait.
+        let_go: Called with whether the session has to end, or only to drop what is queued and may never be read,
+            and why. Must not wait.
 
     Raises:
         Overdrawn: There is no room for it.
@@ -402,7 +402,7 @@ class SessionLoans:
     _places: Pool | None
     _bytes: Pool
     holder: str
-    _let_go: Callable[[bool], object]
+    _let_go: Callable[[bool, str], object]
     # A dict of these three would weigh on every session.
     handshake: int = attrs.field(default=0, init=False)
     ids: int = attrs.field(default=0, init=False)
@@ -414,7 +414,7 @@ class SessionLoans:
 
     def __attrs_post_init__(self) -> None:
         place = () if self._places is None else ((self._places, 1),)
-        give_way = None if self._places is None else self._take_all  # perhaps before it has all of them
+        give_way = None if self._places is None else self._make_room
         amounts = (*place, (self._bytes, SESSION_BYTES))
         self._loans = lend_all(amounts, self.holder, "sessions", give_way, own_gives_way=True)
 
@@ -441,7 +441,7 @@ class SessionLoans:
         kept = self._kept + amount - int(getattr(self, what))
         size = SESSION_BYTES + max(0, math.ceil(kept / STEP) - 1) * STEP
         if self._loans and self._loans[-1].amount != size:
-            self._loans[-1].change(size, own_gives_way=True)
+            self._loans[-1].change(size)
         setattr(self, what, amount)
         self._kept = kept
 
@@ -450,7 +450,7 @@ class SessionLoans:
         self.keep("subscriptions", amount)
 
     def unread(self, amount: int) -> None:
-        """Borrow for so many more queued bytes, or less. If there is no room for them, the session gives way."""
+        """Borrow for so many more queued bytes, or less. If there is no room for them, they are dropped."""
         self._unread += amount
         if self._unread <= STEP and self._unread_loan is None:
             return
@@ -459,13 +459,11 @@ class SessionLoans:
         try:
             if loan is not None:
                 if loan.amount != size:
-                    loan.change(size, own_gives_way=True)
+                    loan.change(size)
             elif size and self._loans:
-                self._unread_loan = self._bytes.lend(
-                    self.holder, "streams", size, self._take_unread, own_gives_way=True
-                )
-        except Overdrawn:
-            self._take_unread()
+                self._unread_loan = self._bytes.lend(self.holder, "streams", size)
+        except Overdrawn as problem:
+            self._drop_unread(f"there is no room for what is not read: {problem}")
         else:
             if loan is not None and not size:
                 loan.give_back()
@@ -484,22 +482,26 @@ class SessionLoans:
             refusal.is_own_share = problem.is_own
             raise refusal from None
 
-    def _take_all(self) -> None:
-        _log.info("a session of %.100s gives way to others", self.holder)
-        audit("session", "it gives way to others", limit="max_kept_bytes", transport="http", client=self.holder)
-        self.give_back()
-        self._let_go(True)
+    def _make_room(self) -> None:
+        _log.info("a session of %.100s gives way to another", self.holder)
+        self._end("this session had to make room for another", "max_sessions")
 
-    def _take_unread(self) -> None:
-        """Give way with what is queued; with everything, if that is not enough."""
+    def _end(self, why: str, limit: str) -> None:
+        audit("session", why, limit=limit, transport="http", client=self.holder)
+        self.give_back()
+        self._let_go(True, why)
+
+    def _drop_unread(self, why: str) -> None:
+        """Drop what is queued; end the session, if that is not enough."""
         loan, self._unread_loan = self._unread_loan, None
         if loan is not None:
             loan.give_back()
         loans, self._loans = self._loans, ()  # `unread` borrows nothing meanwhile
-        self._let_go(False)
+        self._let_go(False, why)
         self._loans = loans
         if self._unread > STEP:
-            self._take_all()
+            _log.info("a session of %.100s is ended: %s", self.holder, why)
+            self._end(why, "max_kept_bytes")
 
     def give_back(self, *, is_read: bool = True) -> None:
         """Give back all loans. Again does nothing.

@@ -213,7 +213,7 @@ class _SessionOrigin:
             if self._answers is not None:
                 self._answers.change(amount)
             elif amount:
-                self._answers = session.lend_for_answers(self.holder, amount)
+                self._answers = session.pool.lend(self.holder, "answers", amount)
         except Overdrawn as problem:
             what = f"an answer of {size} bytes"
             raise RequestError(SERVER_BUSY, f"there is no room for {what}: {problem}") from None
@@ -271,14 +271,6 @@ class _Session:
             origin.give_back()
         self.open.clear()
 
-    def lend_for_answers(self, holder: str, amount: int) -> Loan:
-        """Borrow for answers.
-
-        Raises:
-            Overdrawn: There is no room for them.
-        """
-        return self.pool.lend(holder, "answers", amount, self.give_way)
-
     def origin_of(self, data: bytes) -> Origin:
         """Return the origin of a message, and borrow for a large one until it is done with.
 
@@ -310,14 +302,10 @@ class _Session:
         """Borrow for what has arrived and is not served yet, or give back."""
         self.loans.unread(more)
 
-    def let_go(self, everything: bool) -> None:  # noqa: FBT001 - as `SessionLoans` calls it
-        """Give way to others. What has arrived cannot be dropped without the rest."""
+    def let_go(self, everything: bool, why: str) -> None:  # noqa: FBT001 - as `SessionLoans` calls it
+        """End it. What has arrived of a message cannot be dropped without the rest."""
         del everything
-        self.give_way()
-
-    def give_way(self) -> None:
-        """Make room for others."""
-        self._lose("this session had to make room for others", TRY_AGAIN_LATER)
+        self._lose(why, TRY_AGAIN_LATER)
 
     def _lose(self, reason: str, code: int) -> None:
         if self.channel is not None:

@@ -186,8 +186,8 @@ def _audit(socket: StreamSocket, reason: str, limit: str | None) -> None:
 # Each piece that is read has an origin, which is open until all messages in it are done with, and gives its
 # amount back then. When none is open, the connection rests.
 #
-# Up to `ALLOWANCE` nothing is lent; beyond it, one loan of the account covers everything. The client that has
-# most gives way when there is no room for that of others: its connection is cut.
+# Up to `ALLOWANCE` nothing is lent; beyond it, one loan of the account covers everything. A message for which
+# there is no room is refused, and the connection of one that is not complete is cut.
 
 
 @final
@@ -413,17 +413,11 @@ class ServedChannel(StreamChannel):
         return self.keep(size)
 
     def _borrow(self, amount: int) -> None:
-        if self._loan is None or self._loan.is_given_back:
-            self._loan = self._pool.lend(self._socket.holder, "connections", amount, self._give_way)
+        if self._loan is None:
+            self._loan = self._pool.lend(self._socket.holder, "connections", amount)
         else:
             self._loan.change(amount)
         self._lent = amount
-
-    def _give_way(self) -> None:
-        _log.info("%s gives way to others: it keeps %d bytes", self.description, self._kept)
-        _audit(self._socket, f"it gives way to others: it keeps {self._kept} bytes", "max_kept_bytes")
-        self._socket.cut()
-        self._drop_unread()
 
     def let_go(self, amount: int) -> None:
         """The messages of an origin are done with, and so many bytes are not kept."""

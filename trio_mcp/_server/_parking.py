@@ -88,7 +88,7 @@ COALESCING_CHECKPOINTS: Final = 3
 #   Its scope has the deadline of the request. A parked run keeps this deadline, or expires before. So no run is
 #   alive without a request or a place in the table, and the table is limited.
 # * The account lends all memory that a parked run takes: task, parameters, questions, notifications. If there is
-#   no more, a run of the client that has most is ended.
+#   no more place, the run that is parked for longest is ended; if there is no more memory, a run is not parked.
 # * No result is lost. A handler can end while it is parked, for instance because its own deadline cancels the
 #   question. Its task then stays, with the outcome, until a request takes it or the run expires.
 # * What the handler sends while it is parked is kept (`KeptNotifications`), and the next request sends it first.
@@ -456,10 +456,10 @@ class HandlerRun:
             loan.give_back()
 
     def give_way(self) -> None:
-        """End it, because others need the memory. Never waits."""
+        """End it, because another needs its place. Never waits."""
         if self.token is not None:
             self._parking.discard(self)
-        self.cancel("it gave way to others")
+        self.cancel("it gave way to another")
 
     def check(self, answers: Mapping[str, types.InputResponse]) -> None:
         """Check that answers are of the kinds that were asked for; see `check_answers`."""
@@ -668,7 +668,7 @@ class Parking:
 
         def give_way() -> None:
             self._gave_way += 1
-            _log.info("a parked handler of %.100s gives way to others (%d so far)", run.holder, self._gave_way)
+            _log.info("a parked handler of %.100s gives way to another (%d so far)", run.holder, self._gave_way)
             run.give_way()
 
         try:
