@@ -29,8 +29,14 @@ class Origin(Protocol):
     An origin may also have a `holder`, a string: the name under which a server keeps what outlives the message.
     Without it, that is the principal, or the connection if there is no principal. And it may have a method
     `keep_answer`, which is called with the size of each larger answer before it waits to be written, and may
-    refuse it with a `RequestError`. What it counts for a client that does not read is kept for as long as
-    anything refers to the origin. Where the transport knows the address of the sender, it has that as `client`.
+    refuse it with a `RequestError`. Where the transport knows the address of the sender, it has that as `client`.
+
+    What is counted for a message lasts until the message is done with: a request when its answer is written or
+    will never be, a notification when it was handled or dropped, anything else when it was taken, and what
+    complains of it is written. An origin that counts has two methods: `hold`, called by whatever goes on with a
+    message, and `done`, called once for each message that was received with it and once for each `hold`. Neither
+    may wait or raise. When the connection ends, nothing is called for what is left: who has made the origins
+    gives all of it back then.
     """
 
     @property
@@ -74,6 +80,20 @@ def keep_answer(origin: Origin | None, size: int) -> None:
     keep = None if origin is None else getattr(origin, "keep_answer", None)
     if keep is not None:
         keep(size)
+
+
+def hold_message(origin: Origin | None) -> None:
+    """Note that something goes on with a message from an origin until `end_message`; see `Origin`."""
+    hold = None if origin is None else getattr(origin, "hold", None)
+    if hold is not None:
+        hold()
+
+
+def end_message(origin: Origin | None) -> None:
+    """Note that a message that was received, or what went on with it, is done with; see `Origin`."""
+    done = None if origin is None else getattr(origin, "done", None)
+    if done is not None:
+        done()
 
 
 @runtime_checkable

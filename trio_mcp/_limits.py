@@ -390,11 +390,11 @@ class Limits:
         max_notifications: Notifications that wait to be handled: of the progress of each call, of all others
             together, of `Server.notify` for one session, and different changes for one listener of a client.
         max_kept_bytes: What a server keeps for all its clients together, in memory: requests, answers not yet
-            read, sessions, parked handlers, subscriptions, events. Beyond it, the client that holds most gives
-            way, or a request is refused with ``SERVER_BUSY``.
+            read, sessions, parked handlers, subscriptions, events. Beyond it, what is new is refused with
+            ``SERVER_BUSY``. One client gets at most as much as is left to all others.
         max_kept_bytes_per_principal: The same, for one client: a principal, or an address without authentication.
         max_parked: Handlers that wait for their client between two of its requests, per running server; one
-            client gets a tenth of them. For a further one the oldest of the client that has most is cancelled.
+            client gets a tenth of them. For a further one the one that is parked for longest is cancelled.
         parked_timeout: How long such a handler waits, and how long its state is good for; more than 0.
         max_tasks: Tasks that a running server keeps until their ``ttl`` is over; one client gets a tenth of them.
             A further one is refused with ``SERVER_BUSY``, or answered without a task if it need not be one.

@@ -24,7 +24,7 @@ from contextvars import Context
 from functools import partial
 from threading import get_ident
 from types import TracebackType
-from typing import Any, Final, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar, TypeVarTuple, cast, final
+from typing import Any, Final, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
@@ -35,7 +35,6 @@ if sys.platform == "linux":
 
 _MISSING: Final = object()
 _T = TypeVar("_T")
-_Args = TypeVarTuple("_Args")
 
 
 # Hidden nurseries
@@ -315,8 +314,8 @@ def _abandon_nurseries(task: trio.lowlevel.Task, count: int) -> None:
     """
     for nursery in task.child_nurseries[count:]:
         nursery.cancel_scope.cancel(reason="it was left open by code that has ended")
-        nursery._closed = True  # noqa: SLF001
-        task._child_nurseries.remove(nursery)  # noqa: SLF001
+        nursery._closed = True
+        task._child_nurseries.remove(nursery)
 
 
 # A small parking lot
@@ -774,18 +773,6 @@ def close(connection: socket.socket) -> None:
         connection.close()
 
 
-def call_in_run(token: trio.lowlevel.TrioToken, sync_fn: Callable[[*_Args], object], *args: *_Args) -> None:
-    """Call a function in the event loop: at once in its own thread, and otherwise soon; not at all if it is over.
-
-    For `__del__`: the last reference to an object may be that of a thread.
-    """
-    if trio.lowlevel.in_trio_run():
-        sync_fn(*args)
-    else:
-        with suppress(trio.RunFinishedError):
-            token.run_sync_soon(sync_fn, *args)
-
-
 # Where Trio does not run
 
 
@@ -830,7 +817,7 @@ def check_nothing_runs(name: str, function: str, arguments: str) -> None:
 
 def _asyncio_runs() -> bool:
     asyncio = sys.modules.get("asyncio")  # not imported for this alone
-    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - documented for libraries
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 def check_thread(home: int, what: str, call: str) -> None:

@@ -1167,7 +1167,7 @@ class Checker(ChangeRules):
                     is_left = leaving is not None and leaving["i"] < ended["i"]
                     fine = is_left or self.is_between_members(began, ended)
                 case "ConnectionLost" | "SessionLost" | "HttpStatusError" | "RemoteProtocolError":
-                    fine = troubled or "max_kept_bytes" in self.begin["small"]  # who holds most gives way
+                    fine = troubled or "max_kept_bytes" in self.begin["small"]  # what finds no room ends
                 case "LookupError":
                     fine = bool(asks) and self.is_modern(client)
                 case "ExceptionGroup":  # of its own handlers, several of which have failed at once

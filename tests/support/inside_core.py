@@ -11,6 +11,7 @@ from trio_mcp._core._account import Loan as Loan
 from trio_mcp._core._account import Overdrawn as Overdrawn
 from trio_mcp._core._account import Pool as Pool
 from trio_mcp._core._account import holder_of as holder_of
+from trio_mcp._core._account import lend_all as lend_all
 from trio_mcp._core._apps import MAX_DOMAINS as MAX_DOMAINS
 from trio_mcp._core._apps import begins_as_html as begins_as_html
 from trio_mcp._core._apps import is_app_type as is_app_type

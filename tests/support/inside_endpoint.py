@@ -29,6 +29,7 @@ from trio_mcp._hosts._requests import RequestHead as RequestHead
 from trio_mcp._hosts._requests import SocketIO as SocketIO
 from trio_mcp._hosts._requests import read_head as read_head
 from trio_mcp._hosts._serve_http import _host as _host
+from trio_mcp._hosts._serve_sockets import ServedChannel as ServedChannel
 from trio_mcp._hosts._serve_sockets import StreamSocket as StreamSocket
 from trio_mcp._hosts._serve_sockets import name_in as name_in
 

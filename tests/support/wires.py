@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import attrs
 import trio
 from tape import messages_in
 
@@ -60,9 +61,12 @@ class ScriptedChannel(Channel):
         self._something.unpark_all()
 
     def say_as(self, origin: Origin, *messages: object) -> None:
-        """Let somebody in particular at the other end say something."""
+        """Let somebody in particular at the other end say something; see `say`."""
         self._to_us.extend(
-            Incoming(json.dumps(message, separators=(",", ":")).encode(), origin) for message in messages
+            attrs.evolve(message, origin=origin)
+            if isinstance(message, TooLarge)
+            else Incoming(message if isinstance(message, bytes) else json.dumps(message).encode(), origin)
+            for message in messages
         )
         self._something.unpark_all()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Final
 
@@ -29,11 +30,13 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # proxies, header fields for pages of one's own, logins that wait in line, and files that people write, in 600 lines; 58,700
 # before requests that fail when their server is silent, and a command line that answers for a model and has roots; 58,850
 # before the shares of the event loop and the ranks of connections went; 58,450 before connections that are made again,
-# refusals in other forms, values without a form, and masks for what variables hold; 58,650 before turns for threads, and
-# schemas of others that are not plain, went.
+# refusals in other forms, values without a form, and masks for what variables hold; 58,650 before turns for threads,
+# schemas of others that are not plain, batches through middleware, and whatever gave way to others, went.
 FILES: Final = 271
-CODE_LINES: Final = 58_300
+CODE_LINES: Final = 58_150
 LINES_OF_A_FILE: Final = 500
+LINES_OF_A_FUNCTION: Final = 60
+SUPPRESSIONS: Final = 191
 
 
 def test_lines_of_code_are_counted() -> None:
@@ -51,3 +54,19 @@ def test_the_house_does_not_grow_by_itself() -> None:
     assert len(sizes) <= FILES
     assert sum(sizes.values()) <= CODE_LINES
     assert {path.name: size for path, size in sizes.items() if size > LINES_OF_A_FILE} == {}
+
+
+def test_a_function_is_read_at_one_glance() -> None:
+    """Its docstring does not count. Nothing is done when the garbage collector comes, and few rules are suspended."""
+    long: dict[str, int] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.name != "__del__", path.name
+                text = ast.get_docstring(node, clean=False) or ""
+                size = (node.end_lineno or 0) - node.lineno + 1 - (len(text.splitlines()))
+                if size > LINES_OF_A_FUNCTION:
+                    long[f"{path.name}: {node.name}"] = size
+    assert long == {}
+    texts = "".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+    assert texts.count("# noqa") <= SUPPRESSIONS

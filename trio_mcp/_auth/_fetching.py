@@ -128,10 +128,10 @@ class Fetcher:
     @property
     def place(self) -> Place:
         """Where the server is, by where connections went."""
-        return self._server._place  # noqa: SLF001 - opaque to users
+        return self._server._place
 
     def _is_own(self, target: HttpTarget) -> bool:
-        return target.address == self._server._target.address  # noqa: SLF001 - opaque to users
+        return target.address == self._server._target.address
 
     def check(self, url: str) -> HttpTarget:
         """Check that a URL may be called, as far as it says where it leads: names are looked at when resolved.
@@ -144,7 +144,7 @@ class Fetcher:
             target = parse_target(url)
         except ValueError as error:
             raise AuthorizationFailed(f"the URL {shown_url(url)[:200]!r} cannot be used: {error}") from None
-        own = self._server._target  # noqa: SLF001 - opaque to users
+        own = self._server._target
         if own.socket_path is not None and target.address == own.documented_address:
             return attrs.evolve(target, socket_path=own.socket_path)  # the server itself, by its socket
         if host in self._insecure_hosts:
@@ -179,7 +179,7 @@ class Fetcher:
         is_named = target.address in self._named and not self._is_by_server
         if place is Place.FAR or target.host.lower() in self._insecure_hosts:
             return
-        if is_own and self._server._reached.place is None:  # noqa: SLF001 - opaque to users
+        if is_own and self._server._reached.place is None:
             return  # the first connection to the server itself, which shows where that is
         is_of_clouds = tells_secrets(address) and not is_own
         if is_of_clouds or (place < self.place and not is_named):
@@ -192,7 +192,7 @@ class Fetcher:
     def note(self, target: HttpTarget, address: str | None) -> None:
         """Take note of a connection; see `OnConnected`."""
         if self._is_own(target):
-            self._server._reached.note(target, address)  # noqa: SLF001 - opaque to users
+            self._server._reached.note(target, address)
         if target.address in self._named and address is not None and place_of(address) is not Place.FAR:
             self._near[target.address] = address
 
@@ -233,7 +233,7 @@ class Fetcher:
         return await self._send(sent, 0, (*request.secrets, *secrets_in(headers)))
 
     def _transport(self, target: HttpTarget) -> HttpTransport:
-        given: HttpTransport | None = self._server._transport  # noqa: SLF001 - opaque to users
+        given: HttpTransport | None = self._server._transport
         if given is not None and self._is_own(target):
             return given
         return self.client
@@ -313,7 +313,7 @@ async def open_fetcher(
 ) -> AsyncGenerator[Fetcher]:
     """Open what calls the authorization servers of a server, for as long as the block runs."""
     fetcher = Fetcher(server, insecure_hosts, named)
-    settings = server._settings  # noqa: SLF001 - opaque to users
+    settings = server._settings
     async with open_http_client(settings, admit=fetcher.admit, on_connected=fetcher.note) as client:
-        fetcher.client = CookieTransport(client, server._reached.cookies)  # noqa: SLF001 - opaque to users
+        fetcher.client = CookieTransport(client, server._reached.cookies)
         yield fetcher

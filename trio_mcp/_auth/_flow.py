@@ -201,7 +201,7 @@ class TokenFlow:
         self._is_leaving = False
 
     def _token_key(self, grant: GrantSettings) -> str:
-        identity = grant._identity(self.shown)  # noqa: SLF001 - its own kind
+        identity = grant._identity(self.shown)
         return "" if identity is None else f"token {identity} {self.server.url}"
 
     # Finding out.
@@ -221,7 +221,7 @@ class TokenFlow:
         need = self.need
         if self._found is None or not need.is_early:
             former = await self.bound_issuer() if self.previous is None else self.previous.issuer
-            url = self.server._target.documented_url  # noqa: SLF001 - opaque to users
+            url = self.server._target.documented_url
             walk = discover(url, need.hint, self._grant.issuer, former)
             self._found = await self._walk(walk, need.hint)
             self._fetcher.trust_endpoints(self.found.server)
@@ -266,7 +266,7 @@ class TokenFlow:
     async def bound_issuer(self) -> str | None:
         """Return the authorization server that credentials were used at first; `None` for none so far."""
         await trio.lowlevel.checkpoint()
-        name = self._grant._binding  # noqa: SLF001 - its own kind
+        name = self._grant._binding
         known = None if name is None else await self.stored(f"{BINDING}{name}")
         issuer: object = None if known is None else known.get("issuer")
         return issuer if isinstance(issuer, str) else None
@@ -281,7 +281,7 @@ class TokenFlow:
         Raises:
             AuthorizationFailed: They were used at another one.
         """
-        name = self._grant._binding  # noqa: SLF001 - its own kind
+        name = self._grant._binding
         bound = await self.bound_issuer()
         if name is not None and bound is None:
             key = f"{BINDING}{name}"
@@ -493,7 +493,7 @@ class TokenFlow:
         """
         self._renewal, self.need = renewal, renewal.need
         self.was_refreshed = False
-        self.shown = await self._grant._read_shown()  # noqa: SLF001 - its own kind
+        self.shown = await self._grant._read_shown()
         self.token_key = self._token_key(self._grant)
 
 

@@ -181,7 +181,7 @@ class OAuth(KnownClient):
                     return False
                 is_here, is_local = stored.get("is_here") is True, stored.get("is_local") is True
                 place = Place.HERE if is_here else Place.NEAR if is_local else Place.FAR
-                server._reached.place = place  # noqa: SLF001 - opaque to users
+                server._reached.place = place
                 await flow.forget(flow.token_key)
             try:
                 await self._revoke(flow, TokenSet.from_json(stored))

@@ -252,7 +252,7 @@ class TokenSession(Auth):
                     return True
                 # The store has no refresh token any more that was refused, or logged out.
                 flow.previous = previous or (need.refused and attrs.evolve(need.refused, refresh_token=None))
-                token = await grant._obtain(flow)  # noqa: SLF001 - its own kind
+                token = await grant._obtain(flow)
                 if token is not None:
                     if not flow.was_refreshed:
                         await flow.keep_token(token)
@@ -272,7 +272,7 @@ class TokenSession(Auth):
                     raise _copied(login.failure)
                 return False
             async with nullcontext() if note is None else note.kept():
-                token = await grant._log_in(flow)  # noqa: SLF001 - its own kind
+                token = await grant._log_in(flow)
             async with store.exclusive(key):
                 await flow.keep_token(token)
             await self._use(token, "issued")
@@ -376,7 +376,7 @@ async def open_session(grant: TokenGrant, server: ProtectedServer) -> AsyncGener
     Leaving cancels a login that is under way, and lets a request for a token that has been sent come to its end,
     within `LEAVING_SECONDS`.
     """
-    named = grant._named  # noqa: SLF001 - its own kind
+    named = grant._named
     async with open_fetcher(server, grant.insecure_hosts, named) as fetcher, open_hidden_nursery() as nursery:
         flow = TokenFlow(grant, server, fetcher)
         session = TokenSession(grant, flow, nursery)

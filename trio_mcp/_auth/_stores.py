@@ -512,7 +512,7 @@ class KeyringTokenStore(TokenStore):
 
     @property
     def _place(self) -> object:
-        return self._locks_of_processes._place  # noqa: SLF001 - of the same kind
+        return self._locks_of_processes._place
 
     async def _call(self, name: str, *arguments: str) -> Any:
         try:
@@ -616,7 +616,7 @@ def person_of(store: TokenStore, key: str) -> AskedPerson:
     """Return who logs in for a token of a store. It may be another object later, unless there is a login."""
     people = _people.get({})
     _people.set(people)
-    name = (store._place, key)  # noqa: SLF001 - of the same kind
+    name = (store._place, key)
     people[name] = person = people.pop(name) if name in people else AskedPerson()  # the last
     while (oldest := next(iter(people))) != name and people[oldest].is_forgotten:
         del people[oldest]

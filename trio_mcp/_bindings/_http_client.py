@@ -490,11 +490,11 @@ async def open_streamable_http(
             transport = AuthorizedTransport(transport, auth, target.address)
         nursery = await stack.enter_async_context(open_hidden_nursery())
         channel = StreamableHttpChannel(parameters, limits, transport, clocks, names)
-        await nursery.start(channel._run)  # noqa: SLF001 - its owner
+        await nursery.start(channel._run)
         try:
             if parameters.transport == "sse":
-                await channel._open_sse()  # noqa: SLF001 - its owner
+                await channel._open_sse()
             yield channel
         finally:
             with trio.CancelScope(shield=True):  # bounded by itself
-                await channel._leave()  # noqa: SLF001 - its owner
+                await channel._leave()

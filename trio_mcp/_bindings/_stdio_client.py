@@ -613,7 +613,7 @@ async def open_process(parameters: StdioServerParameters, limits: Limits) -> Asy
         stderr = StderrReader(tree.stderr, sink, patience=limits.slow_consumer_timeout, source=description)
         process = ServerProcess(tree, stderr, description, limits.terminate_timeout)
         async with open_hidden_nursery() as nursery:
-            nursery.start_soon(process._watch)  # noqa: SLF001  # this is its owner
+            nursery.start_soon(process._watch)
             try:
                 yield process
             finally:

@@ -355,7 +355,7 @@ class WebSocketChannel(WebSocketEnd):
         which it has been given back, would lend it once more meanwhile.
         """
         if self._connection is not None:
-            self._connection._message_parts.clear()  # noqa: SLF001 - it has no other way
+            self._connection._message_parts.clear()
 
     async def _take(self, connection: WebSocketConnection) -> None:
         """Take messages from the library as they come, until there are none any more."""

@@ -634,7 +634,7 @@ class ClientGroup:
                 self._check_that_some_notify(wanted, events.refusals)
                 yield events
             finally:
-                events._leave()  # noqa: SLF001 - not for users
+                events._leave()
                 nursery.cancel_scope.cancel(reason="the listener has left")
 
     def _check_that_some_notify(self, wanted: Iterable[str], refusals: Mapping[str, Exception]) -> None:
@@ -651,7 +651,7 @@ class ClientGroup:
         while not self._states.are_final:
             await self._states.changed.park()
         await trio.lowlevel.checkpoint()
-        events._finish()  # noqa: SLF001 - not for users
+        events._finish()
 
     async def _listen_to(
         self, name: str, wanted: SubscriptionFilter, events: GroupEvents, begun: trio.Event | None
@@ -673,11 +673,11 @@ class ClientGroup:
                     resources=wanted.resource_subscriptions or (),
                 ) as changes:
                     if has_missed:
-                        events._push(name, Resynced("the server has become ready"))  # noqa: SLF001 - not for users
+                        events._push(name, Resynced("the server has become ready"))
                     if begun is not None:
                         begun.set()
                     async for change in changes:
-                        events._push(name, change)  # noqa: SLF001 - not for users
+                        events._push(name, change)
             except (McpError, trio.ClosedResourceError, trio.TooSlowError) as error:
                 events.refusals[name] = error
                 refused = client  # it goes on by itself where that may help

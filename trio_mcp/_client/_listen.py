@@ -410,7 +410,7 @@ async def open_events(
                 await listener.wait_entered()
             yield events
         finally:
-            events._leave()  # noqa: SLF001 - not for users
+            events._leave()
             nursery.cancel_scope.cancel(reason="the listener has left")
 
 
@@ -442,7 +442,7 @@ class _EventsListener(_Listener):
     def _fail(self, error: Exception) -> None:
         if self._entered.is_set():
             make_error = error.renewed if isinstance(error, ConnectionLost) else lambda: error
-            self._events._finish(make_error)  # noqa: SLF001 - not for users
+            self._events._finish(make_error)
         else:
             self._refusal = error
 
@@ -472,12 +472,12 @@ class _EventsListener(_Listener):
     # Called while a message is being read.
 
     def _hear(self, change: Change) -> None:
-        if not self._events._push(change):  # noqa: SLF001 - not for users
+        if not self._events._push(change):
             self._scope.cancel(reason="the listener was too slow")
 
     def _acknowledge(self, acknowledged: SubscriptionFilter) -> None:
         self._acknowledged_at = trio.current_time()
-        self._events._acknowledge(acknowledged)  # noqa: SLF001 - not for users
+        self._events._acknowledge(acknowledged)
         missing = ungranted(self._wanted, acknowledged)
         if missing:
             _log.warning("the server does not notify changes of: %.500s", ", ".join(missing))

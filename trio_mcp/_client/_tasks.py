@@ -83,7 +83,7 @@ class TaskFollower:
             RemoteProtocolError: It cannot be read, or asks too much.
             Others: Whatever a handler raises, and as `Client.request`.
         """
-        turns = trio.Semaphore(self._client._settings.limits.max_inbound_requests)  # noqa: SLF001 - one half of it
+        turns = trio.Semaphore(self._client._settings.limits.max_inbound_requests)
         async with open_hidden_nursery() as nursery:
             if self._is_new:
                 if not self.state.is_final:
@@ -134,7 +134,7 @@ class TaskFollower:
             self._answering[key] = scope
             try:
                 async with turns:
-                    answers = await client._rounds.answer("tasks/get", {key: request}, client.revision)  # noqa: SLF001
+                    answers = await client._rounds.answer("tasks/get", {key: request}, client.revision)
                 await self._ask_in_spite("tasks/update", {"inputResponses": answers})
             except RequestError as error:
                 if error.question is not None or error.code != INVALID_PARAMS:
@@ -179,12 +179,12 @@ class TaskFollower:
             await self._sleep(max(delay, min(wait or 0.0, LOOKING_AGAIN.max_delay)))
 
     async def _sleep(self, seconds: float) -> None:  # noqa: ASYNC910 - not public
-        with self._client._reconnecting.cancelled_when_over():  # noqa: SLF001
+        with self._client._reconnecting.cancelled_when_over():
             await trio.sleep(seconds)
 
     def _may_pass(self, error: ConnectionLost | RequestError) -> bool:
         if isinstance(error, ConnectionLost):
-            return not self._client._reconnecting.is_over  # noqa: SLF001
+            return not self._client._reconnecting.is_over
         if isinstance(error, HttpStatusError):
             return error.status in _GATEWAY_ERRORS
         return error.code == SERVER_BUSY
@@ -205,13 +205,13 @@ async def ask_about(client: LowLevelClient, method: str, params: Mapping[str, An
             method, connection.with_meta({**params, "_meta": tasks_declared(connection)})
         )
 
-    with client._timeout(method):  # noqa: SLF001
-        return await client._reconnecting.ask(send)  # noqa: SLF001
+    with client._timeout(method):
+        return await client._reconnecting.ask(send)
 
 
 async def give_up_task(client: LowLevelClient, id: str) -> None:  # noqa: ASYNC910 - not public
     """Cancel a task for which nobody waits; see `TaskFollower.give_up`."""
-    timeout = client._settings.limits.goodbye_timeout  # noqa: SLF001
+    timeout = client._settings.limits.goodbye_timeout
     with trio.move_on_after(timeout, shield=True) as scope:  # noqa: ASYNC912 - a request is one
         try:
             await ask_about(client, "tasks/cancel", {"taskId": id})
@@ -241,7 +241,7 @@ async def follow_new(client: LowLevelClient, result: Mapping[str, Any]) -> TaskF
 def declaring(client: LowLevelClient, params: Any) -> Any:
     """Return the parameters of a call, which declares the extension with them."""
     given: RequestParams = params
-    return evolve(params, meta={**(given.meta or {}), **tasks_declared(client._reconnecting.agreed)})  # noqa: SLF001
+    return evolve(params, meta={**(given.meta or {}), **tasks_declared(client._reconnecting.agreed)})
 
 
 def may_declare(client: LowLevelClient, error: RequestError) -> bool:
@@ -249,7 +249,7 @@ def may_declare(client: LowLevelClient, error: RequestError) -> bool:
     return (
         error.code == MISSING_REQUIRED_CLIENT_CAPABILITY
         and demands_tasks(error.data)
-        and client._settings.tasks == "required"  # noqa: SLF001
+        and client._settings.tasks == "required"
         and client.revision.is_modern
     )
 
@@ -337,7 +337,7 @@ class TaskUpdates(AsyncIterator[TaskState]):
 
     async def __anext__(self) -> TaskState:
         await trio.lowlevel.checkpoint()
-        state, self._seen = await self._task._next_state(self._seen)  # noqa: SLF001 - this module's own
+        state, self._seen = await self._task._next_state(self._seen)
         return state
 
 
@@ -397,7 +397,7 @@ class ClientTask:
             assert self._follower is not None
             result = read_result("tools/call", result_of(self._follower.state), CallToolResult)
             if self._tool is not None:
-                self._client._caches.outputs.check(self._tool, result)  # noqa: SLF001 - one half of it
+                self._client._caches.outputs.check(self._tool, result)
             self._result = result
         return self._result
 
@@ -474,11 +474,11 @@ async def open_task(
     try:
         async with open_hidden_nursery() as nursery:
             if follower is not None:
-                nursery.start_soon(task._follow)  # noqa: SLF001 - this module's own
+                nursery.start_soon(task._follow)
             try:
                 yield task
             finally:
-                task._leave()  # noqa: SLF001 - likewise
+                task._leave()
                 nursery.cancel_scope.cancel(reason="the block was left")
     finally:
         if follower is not None and not task.is_detached:
@@ -492,8 +492,8 @@ async def connected(client: LowLevelClient, method: str) -> Connection:
         LocalProtocolError: It has none.
         Others: As `Client.request`.
     """
-    with client._timeout(method):  # noqa: SLF001 - one half of it
-        connection = await client._reconnecting.connected()  # noqa: SLF001 - likewise
+    with client._timeout(method):
+        connection = await client._reconnecting.connected()
     if not connection.revision.is_modern:
         raise LocalProtocolError(f"{connection.revision}, which the server speaks, has no such tasks")
     return connection

@@ -1,9 +1,8 @@
 """What a server keeps for its clients, and what it does for each: bounded for every one and for all together.
 
-All that is kept for a client is a loan from a pool, in the name of a holder, and given back when it is gone. A
-holder is a client: a principal, or an address (`holder_of`) if there is no authentication. What is done is shared
-by turns (`Turns`); rates are in `_rates`. Decisions only: no clock and no I/O. Time is an argument, and the
-borrower passes a function that ends what is kept.
+All that is kept for a client is a loan from a pool, in its name, and given back when it is gone. A client is a
+principal, or an address (`holder_of`) if there is no authentication. Rates are in `_rates`. Decisions only: no
+clock and no I/O; the borrower passes a function that ends what is kept.
 """
 
 from __future__ import annotations
@@ -16,23 +15,18 @@ from typing import Final, Self, final
 
 import attrs
 
-# There is one pool of bytes, and one for each kind of places (sessions, parked handlers, …). A pool that is not
-# full lends to every holder. When it is full, a holder that has most gives way to those that have less:
+# There is one pool of bytes, and one for each kind of places (sessions, parked handlers, …). Each lends to a
+# client up to its cap, and to all together up to what there is. Beyond that, what is new is refused.
 #
-# * A loan that rests (an idle session, a parked handler, a result that is not read yet) can be taken back, the
-#   oldest of a holder first.
-# * A firm loan (what is being worked on) cannot be taken back. So a new one is refused if it would leave its
-#   holder with more than is left for all others: however many take what they can get, the next one finds room.
+# Nothing is taken back but places of what rests (an idle session, a parked handler), where a place can be taken
+# back at all: when there is none left, the one goes that has rested longest, whoever has it. Everything else is
+# firm. So that however many take what they can get, the next client finds room, a firm loan is refused if with it
+# its client had more than is left for all others.
 #
-# Kept true: `held` of a holder is the sum of its loans, `firm` that of its loans without `give_way`, `idle` that
-# of the loans in `waiting`, which are those that rest, the oldest first; `_by_size` has exactly the holders with
-# something idle, under the bit length of it. The last is worth it because it finds a victim in a time that does
-# not depend on the number of holders, of which an attacker with many addresses can make a million. Taking a loan
-# back calls `give_way`, which may borrow or give back; so what was looked up before must be looked up again after
-# it.
-
-MAX_COMPARED: Final = 64
-"""How many holders that hold about the same are compared, to find in bounded time one that has most."""
+# Kept true: `_held` is the sum of the loans of each client that has any, and `lent` that of all; `_resting` is
+# the loans that can be taken back, the oldest first, and `_own` the same for each client that has any. Taking a
+# loan back calls its `give_way`, which may give back others; so what was looked up before is looked up again
+# after it.
 
 
 @final
@@ -41,7 +35,7 @@ class Overdrawn(Exception):
 
     Attributes:
         setting: The setting with the limit that was met.
-        is_own: Whether it is the limit of one holder; otherwise it is that of all together.
+        is_own: Whether it is the limit of one client; otherwise it is that of all together.
     """
 
     def __init__(self, what: str, setting: str, most: int, *, is_own: bool) -> None:
@@ -58,7 +52,7 @@ class PoolStatistics:
     Attributes:
         lent: How much is lent, in bytes or places.
         most: How much there is.
-        holders: The number of holders.
+        holders: The number of clients that have something.
         refused: How often a loan was refused.
         taken_back: How often a loan was taken back.
         of: How much of `lent` is lent for each kind of use.
@@ -74,40 +68,21 @@ class PoolStatistics:
 
 @final
 @attrs.define(eq=False, weakref_slot=False)
-class _Holder:
-    """What one client holds.
-
-    Attributes:
-        key: The principal or the address.
-        loans: The number of its loans; some may be of nothing.
-        held: How much it holds, in all.
-        firm: How much of it is being worked on.
-        idle: How much of it can be taken back.
-        waiting: The loans that can be taken back, the oldest first.
-    """
-
-    key: str
-    loans: int = 0
-    held: int = 0
-    firm: int = 0
-    idle: int = 0
-    waiting: dict[Loan, None] = attrs.field(factory=dict["Loan", None])
-
-
-@final
-@attrs.define(eq=False, weakref_slot=False)
 class Loan:
     """Something that is kept for a client. A context that gives it back.
 
     Attributes:
         amount: How much it is.
+        client: Whose it is.
+        kind: The kind of use.
+        give_way: Called when it is taken back; `None` if it cannot be.
     """
 
     _pool: Pool | None
-    _holder: _Holder
-    _kind: str
+    client: Final[str]
+    kind: Final[str]
     amount: int
-    _give_way: Callable[[], object] | None
+    give_way: Final[Callable[[], object] | None]
 
     @property
     def is_given_back(self) -> bool:
@@ -118,42 +93,31 @@ class Loan:
         """Give the loan back: nothing is kept any more. May be called again."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            pool.end(self, self._holder, self._kind)
+            pool.hold(self)
+            pool.add(self, -self.amount)
 
-    def change(self, amount: int, *, own_gives_way: bool = False) -> None:
+    def change(self, amount: int) -> None:
         """Set how much is lent.
-
-        Args:
-            amount: How much it is from now on.
-            own_gives_way: Whether the oldest loan of the same holder, but never this one, is taken back if that
-                holder has most.
 
         Raises:
             Overdrawn: Not so much is left; the loan is unchanged. Never raised for less.
         """
         if self._pool is not None:
-            self._pool.change(self, self._holder, self._kind, amount - self.amount, own_gives_way=own_gives_way)
+            more = amount - self.amount
+            if more > 0:
+                self._pool.make_room(self.client, more)
+            self._pool.add(self, more)
+            self.amount = amount
 
     def hold(self) -> None:
         """Mark it as in use: it cannot be taken back until `rest` is called."""
         if self._pool is not None:
-            self._pool.hold(self, self._holder)
+            self._pool.hold(self)
 
     def rest(self) -> None:
-        """Mark it as not in use from now on: loans of its holder that rest longer are taken back before it."""
-        if self._pool is not None and self._give_way is not None:
-            self._pool.rest(self, self._holder)
-
-    def take(self) -> None:
-        """Take it back and call `give_way`. Only the pool calls this."""
-        self.give_back()
-        if self._give_way is not None:
-            self._give_way()
-
-    @property
-    def gives_way(self) -> bool:
-        """Whether it can be taken back while it rests."""
-        return self._give_way is not None
+        """Mark it as not in use from now on: those that rest longer are taken back before it."""
+        if self._pool is not None and self.give_way is not None:
+            self._pool.rest(self)
 
     def __enter__(self) -> Self:
         return self
@@ -169,14 +133,14 @@ class Pool:
     Args:
         setting: The name of the setting with its limit.
         most: How much there is.
-        most_of_one: How much one holder may have.
+        most_of_one: How much one client may have.
         own_setting: The name of the setting with that limit.
         unit: The unit, in the plural.
 
     Attributes:
-        most_of_one: How much one holder may have.
-        own_setting: The name of the setting that limits one holder.
-        lent: How much is lent, to all holders.
+        most_of_one: How much one client may have.
+        own_setting: The name of the setting that limits one client.
+        lent: How much is lent, to all clients.
         on_much_returned: Called when an eighth of all was given back while more than a quarter was lent, and when
             no more than a quarter is lent again. Not called as long as clients take little.
     """
@@ -195,29 +159,28 @@ class Pool:
         self.most_of_one: Final = most if most_of_one is None else min(most, most_of_one)
         self.own_setting: Final = own_setting if own_setting and self.most_of_one < most else setting
         self._unit = unit
-        self._holders: dict[str, _Holder] = {}
-        self._by_size: dict[int, dict[_Holder, None]] = {}  # holders with something idle, by its logarithm
+        self._held: dict[str, int] = {}
         self._of: dict[str, int] = {}
+        self._resting: dict[Loan, None] = {}
+        self._own: dict[str, dict[Loan, None]] = {}
         self.lent: int = 0
         self.on_much_returned: Callable[[], object] = lambda: None
         self._returned = 0  # since that was called
-        self._firm = 0
         self._refused = 0
         self._taken_back = 0
 
-    def lent_to(self, holder: str) -> int:
-        """How much one holder has."""
-        found = self._holders.get(holder)
-        return 0 if found is None else found.held
+    def lent_to(self, client: str) -> int:
+        """How much one client has."""
+        return self._held.get(client, 0)
 
     def statistics(self) -> PoolStatistics:
         """Return counters."""
         of = {kind: amount for kind, amount in self._of.items() if amount}
-        return PoolStatistics(self.lent, self._most, len(self._holders), self._refused, self._taken_back, of)
+        return PoolStatistics(self.lent, self._most, len(self._held), self._refused, self._taken_back, of)
 
     def lend(
         self,
-        holder: str,
+        client: str,
         kind: str,
         amount: int,
         give_way: Callable[[], object] | None = None,
@@ -227,39 +190,71 @@ class Pool:
         """Lend something.
 
         Args:
-            holder: The holder.
+            client: Whose it will be.
             kind: The kind of use; statistics count each.
             amount: How much.
             give_way: Called when the loan is taken back, which may be at any time while it rests: ends what is
-                kept. Must not wait, nor raise. `None` for a firm loan: it cannot be taken back, and its holder
+                kept. Must not wait, nor raise. `None` for a firm loan: it cannot be taken back, and its client
                 gets at most as much as is left to others.
-            own_gives_way: Whether the oldest loan of the same holder is taken back if that holder has most.
+            own_gives_way: Whether a client that has as much as it may loses what has rested longest of its own.
 
         Raises:
-            Overdrawn: There is nothing left, for any holder or for this one.
+            Overdrawn: There is nothing left, for any client or for this one.
         """
-        found = self._holders.get(holder)
-        if found is None:
-            found = _Holder(holder)
-        self._make_room(found, amount, is_firm=give_way is None, own_gives_way=own_gives_way)
-        found = self._holders.get(holder, found)  # `give_way` of another loan may have borrowed for it
-        loan = Loan(self, found, kind, amount, give_way)
-        self._holders[holder] = found
-        found.loans += 1
-        self._add(found, kind, amount)
         if give_way is None:
-            found.firm += amount
-            self._firm += amount
+            self.make_room(client, amount)
         else:
-            self.rest(loan, found)
+            self._make_place(client, amount, own_gives_way=own_gives_way)
+        loan = Loan(self, client, kind, amount, give_way)
+        self.add(loan, amount)
+        loan.rest()
         return loan
 
-    def _add(self, holder: _Holder, kind: str, amount: int) -> None:
-        holder.held += amount
-        if amount < 0 and 4 * self.lent > self._most:
-            self._note_returned(-amount)
-        self.lent += amount
-        self._of[kind] = self._of.get(kind, 0) + amount
+    def make_room(self, client: str, amount: int) -> None:
+        """Check that a client may have more of what cannot be taken back; see `lend`."""
+        held = self._held.get(client, 0)
+        if held + amount > self.most_of_one:
+            self._refuse(client, self.own_setting, is_own=self.most_of_one < self._most)
+        if held + amount > self._most - self.lent:
+            self._refuse(client, self._setting, is_own=held > 0)
+
+    def _make_place(self, client: str, amount: int, *, own_gives_way: bool) -> None:
+        while self._held.get(client, 0) + amount > self.most_of_one:
+            if not (own_gives_way and self._take_oldest(self._own.get(client, {}))):
+                self._refuse(client, self.own_setting, is_own=self.most_of_one < self._most)
+        while self.lent + amount > self._most:
+            if not self._take_oldest(self._resting):
+                self._refuse(client, self._setting, is_own=False)
+
+    def _take_oldest(self, resting: dict[Loan, None]) -> bool:
+        oldest = next(iter(resting), None)
+        if oldest is None:
+            return False
+        self._taken_back += 1
+        oldest.give_back()
+        assert oldest.give_way is not None, "it rests"
+        oldest.give_way()
+        return True
+
+    def _refuse(self, client: str, setting: str, *, is_own: bool) -> None:
+        self._refused += 1
+        most = self.most_of_one if setting == self.own_setting else self._most
+        if is_own:
+            problem = f"{self.lent_to(client)} {self._unit} are kept for you already"
+            raise Overdrawn(problem, setting, most, is_own=True)
+        raise Overdrawn(f"{self.lent} {self._unit} are kept already", setting, most, is_own=False)
+
+    # Called by loans.
+
+    def add(self, loan: Loan, more: int) -> None:
+        if held := self._held.get(loan.client, 0) + more:
+            self._held[loan.client] = held
+        else:
+            self._held.pop(loan.client, None)
+        if more < 0 and 4 * self.lent > self._most:
+            self._note_returned(-more)
+        self.lent += more
+        self._of[loan.kind] = self._of.get(loan.kind, 0) + more
 
     def _note_returned(self, amount: int) -> None:
         self._returned += amount
@@ -267,126 +262,27 @@ class Pool:
             self._returned = 0
             self.on_much_returned()
 
-    def take_oldest_of(self, holder: str) -> bool:
-        """Take back the loan of a holder that has rested longest. Return whether there was one."""
-        found = self._holders.get(holder)
-        return found is not None and self._take_from(found)
+    def hold(self, loan: Loan) -> None:
+        if loan in self._resting:
+            del self._resting[loan]
+            own = self._own[loan.client]
+            del own[loan]
+            if not own:
+                del self._own[loan.client]
 
-    # Called by loans.
-
-    def end(self, loan: Loan, holder: _Holder, kind: str) -> None:
-        self._add(holder, kind, -loan.amount)
-        if loan.gives_way:
-            self.hold(loan, holder)
-        else:
-            holder.firm -= loan.amount
-            self._firm -= loan.amount
-        holder.loans -= 1
-        if not holder.loans:
-            del self._holders[holder.key]
-
-    def change(self, loan: Loan, holder: _Holder, kind: str, more: int, *, own_gives_way: bool = False) -> None:
-        is_waiting = loan in holder.waiting
-        if 0 < more <= min(self.most_of_one - holder.held, self._most - self.lent) and loan.gives_way:
-            if is_waiting:  # as mostly, there is room: nothing is taken back for it
-                self.rest(loan, holder)
-        elif more > 0:
-            if is_waiting:
-                self.hold(loan, holder)  # not itself
-            try:
-                self._make_room(holder, more, is_firm=not loan.gives_way, own_gives_way=own_gives_way)
-            finally:
-                if is_waiting and not loan.is_given_back:
-                    self.rest(loan, holder)
-        if loan.is_given_back:
-            return  # `give_way` of another loan has given it back
-        loan.amount += more
-        self._add(holder, kind, more)
-        if not loan.gives_way:
-            holder.firm += more
-            self._firm += more
-        elif is_waiting:
-            self._set_idle(holder, holder.idle + more)
-
-    def hold(self, loan: Loan, holder: _Holder) -> None:
-        if loan in holder.waiting:
-            del holder.waiting[loan]
-            self._set_idle(holder, holder.idle - loan.amount)
-
-    def rest(self, loan: Loan, holder: _Holder) -> None:
-        if loan in holder.waiting:
-            del holder.waiting[loan]  # it is the newest from now on
-            holder.waiting[loan] = None
-            return
-        holder.waiting[loan] = None
-        self._set_idle(holder, holder.idle + loan.amount)
-
-    def _set_idle(self, holder: _Holder, idle: int) -> None:
-        before, after = holder.idle.bit_length(), idle.bit_length()
-        holder.idle = idle
-        if before != after:
-            if before:
-                del self._by_size[before][holder]
-                if not self._by_size[before]:
-                    del self._by_size[before]
-            if after:
-                self._by_size.setdefault(after, {})[holder] = None
+    def rest(self, loan: Loan) -> None:
+        self.hold(loan)  # it is the newest from now on
+        self._resting[loan] = self._own.setdefault(loan.client, {})[loan] = None
 
     @property
     def has_plenty(self) -> bool:
         """Whether less than half is lent, so that something more may be in memory before it is counted."""
         return 2 * self.lent < self._most
 
-    # Who gives way.
-
-    def _make_room(self, holder: _Holder, amount: int, *, is_firm: bool, own_gives_way: bool) -> None:
-        if is_firm and holder.firm + amount > self._most - self._firm:
-            self._refuse(holder, self._setting, is_own=holder.firm > 0)
-        if holder.held - holder.idle + amount > self.most_of_one:  # otherwise loans would be taken back in vain
-            self._refuse(holder, self.own_setting, is_own=self.most_of_one < self._most)
-        while holder.held + amount > self.most_of_one:
-            if not ((is_firm or own_gives_way) and self._take_from(holder)):
-                self._refuse(holder, self.own_setting, is_own=self.most_of_one < self._most)
-        while self.lent + amount > self._most:
-            victim = self._who_has_most()
-            if victim is None:
-                self._refuse(holder, self._setting, is_own=False)
-            elif victim is holder or (not is_firm and holder.held + amount > victim.held):
-                if not ((is_firm or own_gives_way) and self._take_from(holder)):
-                    self._refuse(holder, self._setting, is_own=victim is holder)
-            else:
-                self._take_from(victim)
-
-    def _who_has_most(self) -> _Holder | None:
-        """Return the holder with most that can be taken back; among many with about as much, one of the first."""
-        if not self._by_size:
-            return None
-        candidates = self._by_size[max(self._by_size)]
-        most: _Holder | None = None
-        for candidate, _ in zip(candidates, range(MAX_COMPARED), strict=False):
-            if most is None or candidate.idle > most.idle:
-                most = candidate
-        return most
-
-    def _take_from(self, holder: _Holder) -> bool:
-        oldest = next(iter(holder.waiting), None)
-        if oldest is None:
-            return False
-        self._taken_back += 1
-        oldest.take()
-        return True
-
-    def _refuse(self, holder: _Holder, setting: str, *, is_own: bool) -> None:
-        self._refused += 1
-        most = self.most_of_one if setting == self.own_setting else self._most
-        if is_own:
-            raise Overdrawn(f"{holder.held} {self._unit} are kept for you already", setting, most, is_own=True)
-        raise Overdrawn(f"{self.lent} {self._unit} are kept already", setting, most, is_own=False)
-
 
 def lend_all(
     amounts: Iterable[tuple[Pool, int]],
-    holder: str,
+    client: str,
     kind: str,
     give_way: Callable[[], object] | None = None,
     *,
@@ -396,23 +292,22 @@ def lend_all(
 
     Args:
         amounts: The pools, and how much from each.
-        holder: The holder.
+        client: Whose it will be.
         kind: The kind of use.
-        give_way: Called when one of the loans is taken back.
-        own_gives_way: Whether the oldest loan of the same holder may be taken back.
+        give_way: Called when the first of the loans is taken back, a place. The others are firm.
+        own_gives_way: Whether the place that has rested longest of the same client may be taken back for it.
 
     Raises:
         Overdrawn: A pool has nothing left.
     """
     with ExitStack() as lent:
-        loans = tuple(
-            [
-                lent.enter_context(pool.lend(holder, kind, amount, give_way, own_gives_way=own_gives_way))
-                for pool, amount in amounts
-            ]
-        )
+        loans = list[Loan]()
+        for pool, amount in amounts:
+            loan = pool.lend(client, kind, amount, give_way, own_gives_way=own_gives_way)
+            loans.append(lent.enter_context(loan))
+            give_way = None
         lent.pop_all()
-        return loans
+        return tuple(loans)
 
 
 @final

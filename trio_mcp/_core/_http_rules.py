@@ -818,7 +818,7 @@ class HttpServerSettings:
         max_request_rate: Requests per second of one client, in the long run; 429 beyond. All methods count.
         request_burst: How many requests may come at once before the rate counts.
         max_sessions: Sessions of the legacy era at once. A new one replaces the session that has been idle
-            longest, of the client that has most; 503 if none of those is idle.
+            longest; 503 if none is idle.
         max_sessions_per_principal: The same, of one client: a principal, or an address if there is no
             `authenticate`. A new session replaces that of its own which has been idle longest; 429 if none is
             idle, or if more than a hundred, and then all of its sessions in 30 seconds, were replaced so.

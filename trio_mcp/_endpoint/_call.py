@@ -24,7 +24,6 @@ from .._core._rates import RateTable
 from .._limits import KIB, Limits
 from .._logs import Log
 from .._oauth._principal import ClientCertificate
-from .._trio import call_in_run
 
 _log: Final = Log("trio_mcp.http")
 
@@ -38,22 +37,6 @@ STEP: Final = 64 * KIB
 
 def nothing() -> None:
     """Do nothing."""
-
-
-@final
-@attrs.define(eq=False, weakref_slot=False)
-class MessageLoan:
-    """The loan of a message, given back when nothing refers to this object any more.
-
-    Mostly only the POST does. In the legacy era a message is served by its session, which goes on when the client
-    leaves the POST, and may let the message wait; its origin refers to this (`HttpOrigin`).
-    """
-
-    loan: Final[Loan]
-    _token: trio.lowlevel.TrioToken = attrs.field(factory=trio.lowlevel.current_trio_token, init=False)
-
-    def __del__(self) -> None:
-        call_in_run(self._token, self.loan.give_back)
 
 
 @final
@@ -72,12 +55,13 @@ class RequestLoans:
 
     Attributes:
         key: In whose name.
-        served: The loan of the message, while the POST has it; `None` if the message is small.
+        served: The loan of the message, while the POST has it; `None` if the message is small. Who goes on to
+            serve the message when the POST is over takes it.
     """
 
     _pool: Pool | None = None
     key: str = ""
-    served: MessageLoan | None = attrs.field(default=None, init=False)
+    served: Loan | None = attrs.field(default=None, init=False)
     _body: Loan | None = attrs.field(default=None, init=False)
     _answer: Loan | None = attrs.field(default=None, init=False)
 
@@ -116,7 +100,7 @@ class RequestLoans:
             limit = f"{self._pool.own_setting} is {self._pool.most_of_one}"
             raise _too_costly(f"{amount} bytes of memory while it is served; {limit}")
         try:
-            self.served = MessageLoan(self._pool.lend(self.key, "requests", amount))
+            self.served = self._pool.lend(self.key, "requests", amount)
         except Overdrawn as problem:
             raise _no_room(
                 problem, f"there is no room for a message that takes {amount} bytes of memory"
@@ -132,9 +116,9 @@ class RequestLoans:
             HttpRefused: There is no room for it.
         """
         served, self.served = self.served, None
-        if served is not None and not served.loan.is_given_back:
-            size += served.loan.amount
-            served.loan.give_back()
+        if served is not None:
+            size += served.amount
+            served.give_back()
         self.grow_answer(size)
 
     def grow_answer(self, size: int) -> int:
@@ -161,13 +145,20 @@ class RequestLoans:
         return loan
 
     def give_back(self) -> None:
-        """Give back all loans, but for that of a message which a session still serves."""
+        """Give back all loans."""
         if self._body is not None:
             self.give_back_body()
-        self.served = None
+        if self.served is not None:
+            self.give_back_served()
         answer, self._answer = self._answer, None
         if answer is not None:
             answer.give_back()
+
+    def give_back_served(self) -> None:
+        """Give back what was lent for the message while it is served."""
+        loan, self.served = self.served, None
+        if loan is not None:
+            loan.give_back()
 
     def give_back_body(self) -> None:
         """Give back what was lent for the body as it was received."""

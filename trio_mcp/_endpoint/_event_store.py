@@ -43,7 +43,9 @@ class EventStore(Protocol):
 
 @final
 class EventShares:
-    """How much of a store each session takes, and which one gives way. No I/O; one thread at a time.
+    """How much of a store each session takes. No I/O; one thread at a time.
+
+    Of a client's sessions, the one without new events for the longest time is the first in `_sessions`.
 
     Args:
         most: What all sessions may take together, in bytes.
@@ -55,6 +57,7 @@ class EventShares:
         self._drop = drop
         self._holders: dict[str, tuple[str, Pool | None]] = {}
         self._loans: dict[str, tuple[Loan, ...]] = {}
+        self._sessions: dict[str, dict[str, None]] = {}  # of each client, those with events
 
     @property
     def size(self) -> int:
@@ -72,40 +75,37 @@ class EventShares:
         self._holders[session] = holder, account
 
     def set(self, session: str, size: int) -> bool:
-        """Let a session take so much; another session, of the client with most, may lose its events for that.
+        """Let a session take so much; another session of the same client may lose its events for that.
 
         Returns:
-            Whether there is room for it. If not, nothing has changed.
+            Whether there is room for it. If not, the session takes what it did.
         """
         if not size:
             self._give_back(session)
             return True
         holder, account = self._holders.get(session, (session, None))
         pools = (self._pool,) if account is None else (self._pool, account)
-        try:
-            while True:
-                try:
-                    self._lend(session, holder, pools, size)
-                except Overdrawn:
-                    for loan in self._loans.get(session, ()):
-                        loan.hold()  # it does not give way to itself
-                    # Only other events of the client make room for events: all else it has is worth more.
-                    if not self._pool.take_oldest_of(holder):
-                        return False
-                else:
-                    return True
-        finally:
-            for loan in self._loans.get(session, ()):
-                loan.rest()  # the session with the newest events gives way last
+        while True:
+            try:
+                self._lend(session, holder, pools, size)
+            except Overdrawn:
+                # Only other events of the client make room for events: all else it has is worth more.
+                others = (other for other in self._sessions.get(holder, ()) if other != session)
+                oldest = next(others, None)
+                if oldest is None:
+                    return False
+                self._give_back(oldest)
+                self._drop(oldest)
+            else:
+                sessions = self._sessions.setdefault(holder, {})
+                sessions.pop(session, None)
+                sessions[session] = None
+                return True
 
     def _lend(self, session: str, holder: str, pools: tuple[Pool, ...], size: int) -> None:
-        def lose() -> None:
-            self._give_back(session)
-            self._drop(session)
-
         loans = self._loans.get(session)
         if loans is None:
-            self._loans[session] = lend_all([(pool, size) for pool in pools], holder, "events", lose)
+            self._loans[session] = lend_all([(pool, size) for pool in pools], holder, "events")
             return
         before = loans[0].amount
         try:
@@ -117,8 +117,14 @@ class EventShares:
             raise
 
     def _give_back(self, session: str) -> None:
-        for loan in self._loans.pop(session, ()):
+        loans = self._loans.pop(session, ())
+        for loan in loans:
             loan.give_back()
+        if loans:
+            sessions = self._sessions[loans[0].client]
+            del sessions[session]
+            if not sessions:
+                del self._sessions[loans[0].client]
 
     def forget(self, session: str) -> None:
         """Forget a session that has ended."""
@@ -149,8 +155,8 @@ class MemoryEventStore:
     clients, too (`Limits.max_kept_bytes`).
 
     Args:
-        max_bytes: What the events of all sessions may weigh together; beyond, a session of the client with most
-            loses its events: the one without new events for the longest time.
+        max_bytes: What the events of all sessions may weigh together, of which one client gets at most as much
+            as is left to others; beyond, it loses those of its session without new events for the longest time.
         max_session_bytes: The same for one session; beyond, it loses its oldest events.
         max_session_events: How many events of one session are kept.
     """

@@ -161,7 +161,7 @@ class LegacySessions:
     ) -> LegacySession:
         """Make a session, and lend it its bytes, and its place if it lasts for more than one request.
 
-        If all places are taken, the session that is idle for longest gives way, of the client with most sessions.
+        If all places are taken, the session that is idle for longest is ended.
 
         Raises:
             HttpRefused: All are in use.

@@ -33,6 +33,7 @@ from .._codec._jsonrpc import (
     encode_request,
     encode_response,
 )
+from .._core._account import Loan
 from .._core._framing import encode_sse_event
 from .._core._http1 import PROTOCOL_VERSION, check_request_headers, version_of
 from .._core._http_rules import (
@@ -395,7 +396,7 @@ class ModernRequests:
                     self._request_limits.long_lived_request(call.loans.key, decision.places),
                     self._weighed(call, request),
                 ):
-                    call.loans.served = None  # `_weighed` bounds it from here on
+                    call.loans.give_back_served()  # `_weighed` bounds it from here on
                     await self._serve(call, request, origin, decision)
             except HttpRefused as refused:
                 audit_http(refused, call.method, call.path, call.client, call.principal)
@@ -551,15 +552,18 @@ class ModernRequests:
         if self._show is not None:
             data = encode_notification(message.method, message.params)
             self._show(f"the client at {call.client}", "received", data)
-        origin = HttpOrigin(call.principal, call.loans.key, call.headers, call.loans.served, client=call.client)
-        self._service.background.start_soon(self._notified, message, origin, name=message.method)
+        origin = HttpOrigin(call.principal, call.loans.key, call.headers, client=call.client)
+        loan, call.loans.served = call.loans.served, None
+        self._service.background.start_soon(self._notified, message, origin, loan, name=message.method)
         await call.respond(202)
 
-    async def _notified(self, message: Notification, origin: HttpOrigin) -> None:
+    async def _notified(self, message: Notification, origin: HttpOrigin, loan: Loan | None) -> None:
         try:
             await self._dispatcher.notified(message, origin)
         finally:
             self._notifications -= 1
+            if loan is not None:
+                loan.give_back()
 
     # How it ends.
 

@@ -21,7 +21,7 @@ from .._channel import Incoming, Origin
 from .._codec import _json
 from .._codec._json import cost_of, is_object
 from .._codec._jsonrpc import Request, RequestId
-from .._core._account import Overdrawn
+from .._core._account import Loan, Overdrawn
 from .._core._framing import encode_sse_event
 from .._core._http1 import LAST_EVENT_ID, SESSION_ID, HeaderField
 from .._core._http_rules import HttpRefused, HttpServerSettings
@@ -197,6 +197,8 @@ class LegacySession:
     _writer: EventWriter | None = attrs.field(default=None, init=False)
     _early_cancellations: EarlyCancellations | None = attrs.field(default=None, init=False)
     _left: set[RequestId] | None = attrs.field(default=None, init=False)  # cancelled, by a client that has gone
+    # What is lent for messages that are served longer than their POSTs are open.
+    _outlived: dict[Loan, None] = attrs.field(factory=dict[Loan, None], init=False)
     _posts: int = attrs.field(default=0, init=False)  # how many had requests
     _visits: int = attrs.field(default=0, init=False)  # how many requests of its client are open
     _uses: int = attrs.field(default=0, init=False)
@@ -256,6 +258,8 @@ class LegacySession:
             self._has_ended = True
             self._background = None
             self.loans.give_back(is_read=not self._visits)
+            for loan in self._outlived:
+                loan.give_back()
             for stream in (self._standalone, *self._streams.values()):
                 stream.end()
             for asked in self._asking.values():
@@ -276,10 +280,10 @@ class LegacySession:
         """End it: cancel what it serves. Never waits."""
         self._scope.cancel(reason=reason)
 
-    def let_go(self, everything: bool) -> None:  # noqa: FBT001 - called with one thing or the other
-        """Give way to others: end it, or drop what its client may never read. Never waits."""
+    def let_go(self, everything: bool, why: str) -> None:  # noqa: FBT001 - called with one thing or the other
+        """End it, or drop what its client may never read. Never waits."""
         if everything:
-            self.end("it gave way to others")
+            self.end(why)
             for stream in (self._standalone, *self._streams.values()):
                 stream.abandon()
             for asked in self._asking.values():
@@ -371,7 +375,7 @@ class LegacySession:
             if wanted is not None and wanted.requests:
                 await self._answer(call, slot, wanted, headers)
                 return
-            if wanted is None or await self._put(wanted, self._origin_of(call), call):
+            if wanted is None or await self._hand_over(wanted, call):
                 await call.respond(202)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None
@@ -440,9 +444,20 @@ class LegacySession:
         if asked.stream is not None:
             self._forget_ended(asked.stream)
 
-    @staticmethod
-    def _origin_of(call: HttpCall, answered: Callable[[], object] = nothing) -> HttpOrigin:
-        return HttpOrigin(call.principal, call.loans.key, call.headers, call.loans.served, answered, call.client)
+    async def _hand_over(
+        self, posted: PostBody, call: HttpCall, answered: Callable[[], object] = nothing
+    ) -> bool:
+        """Hand over a POST that gets no answer to what is in it; see `_put`."""
+        origin = HttpOrigin(call.principal, call.loans.key, call.headers, answered, call.client)
+        try:
+            return await self._put(posted, origin, call)
+        finally:
+            self._outlive(origin, call)
+
+    def _outlive(self, origin: HttpOrigin | PostOrigin, call: HttpCall) -> None:
+        """A POST is over: keep what is lent for its messages that are still served."""
+        if not self._has_ended:
+            origin.outlive(call.loans, self._outlived)
 
     async def _answer(
         self, call: HttpCall, slot: RequestSlot, posted: PostBody, headers: Sequence[HeaderField]
@@ -459,7 +474,6 @@ class LegacySession:
             partial(self._answered, asked),
             call.headers,
             is_releasable=may_stream and self.can_prime,
-            served=call.loans.served,
             client=call.client,
             keep_answer=self.loans.check_room,
         )
@@ -492,6 +506,7 @@ class LegacySession:
             if not has_begun or self._store is None:
                 stream.abandon()
             self._forget_ended(stream)
+            self._outlive(origin, call)
 
     def _note_asked(self, posted: PostBody, stream: EventStream | None = None) -> _Asked:
         """Note what a POST asks. An id in use stays with the POST that had it; the peer refuses the second."""
@@ -670,14 +685,14 @@ class LegacySession:
     async def _put_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> bool:
         """Hand over a message; see `_put`. Its request keeps its slot until it is answered or cancelled."""
         if posted.is_batch:  # it may be refused as a whole, which is the answer to none of its requests
-            return await self._put(posted, self._origin_of(call), call)
+            return await self._hand_over(posted, call)
         asked = self._note_asked(posted)
         if asked.ids:
             asked.slot = slot.outlive()
         answered = partial(self._answered, asked)
         is_taken = False
         try:
-            is_taken = await self._put(posted, self._origin_of(call, answered), call)
+            is_taken = await self._hand_over(posted, call, answered)
         finally:
             if not is_taken:
                 answered()

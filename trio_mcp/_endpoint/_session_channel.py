@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from .._audit import audit
-from .._channel import Channel, Incoming, Origin, Outgoing, Received
+from .._channel import Channel, Incoming, Origin, Outgoing, Received, end_message, hold_message
 from .._codec._json import is_array
 from .._codec._jsonrpc import Message, Notification, Request, RequestId, encode_error, read_id
 from .._core._account import Account, Loan, Overdrawn, Pool, lend_all
@@ -24,7 +24,7 @@ from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._errors import SERVER_BUSY, TRANSPORT_FAILED, RequestError
 from .._logs import Log
 from .._trio import LightParkingLot
-from ._call import HttpCall, MessageLoan, nothing
+from ._call import HttpCall, RequestLoans, nothing
 from ._streams import EventStream
 
 _log: Final = Log("trio_mcp.http")
@@ -55,16 +55,51 @@ def too_many(error: Overdrawn) -> HttpRefused:
     return busy(429 if error.is_own else 503, str(error), RETRY_AFTER)
 
 
+@attrs.define(eq=False)
+class _PostedOrigin:
+    """What a POST has brought to a session, which may go on to serve it when the client has left the POST.
+
+    Kept true: `_messages` is how many of its messages the session has and is not done with. While the POST is
+    open, their loan is that of the POST; from then on it is here, until there are none.
+    """
+
+    _messages: int = attrs.field(default=0, init=False)
+    _outlived: dict[Loan, None] | None = attrs.field(default=None, init=False)
+    _loan: Loan | None = attrs.field(default=None, init=False)
+
+    def hold(self) -> None:
+        """The session has a message, or a part of one that lasts by itself; see `Origin`."""
+        self._messages += 1
+
+    def done(self) -> None:
+        """A message is done with; see `Origin`."""
+        self._messages -= 1
+        if self._loan is not None and self._outlived is not None and not self._messages:
+            self._outlived.pop(self._loan, None)
+            self._loan.give_back()
+
+    def outlive(self, loans: RequestLoans, outlived: dict[Loan, None]) -> None:
+        """The POST is over: take over its loan, if the session still serves it.
+
+        Args:
+            loans: The loans of the POST.
+            outlived: Such loans of the session, which gives them back when it ends.
+        """
+        if self._messages and loans.served is not None:
+            self._loan, loans.served = loans.served, None
+            self._outlived = outlived
+            outlived[self._loan] = None
+
+
 @final
 @attrs.define(eq=False)
-class HttpOrigin:
+class HttpOrigin(_PostedOrigin):
     """One request as the origin of a message; see `Origin`.
 
     Attributes:
         principal: Who sent it.
         holder: In whose name the server keeps what outlives it.
         headers: Its header fields.
-        served: The loan of the message, which lasts as long as anything refers to it.
         on_answered: Called when its request is answered, where the POST itself gets no answer.
         client: The address of who has sent it.
     """
@@ -72,7 +107,6 @@ class HttpOrigin:
     principal: str | None
     holder: str
     headers: Headers | None = None
-    served: MessageLoan | None = None
     on_answered: Callable[[], object] = nothing
     client: str | None = None
 
@@ -139,7 +173,7 @@ def _cancelled_by(message: Message) -> RequestId | None:
 
 @final
 @attrs.define(eq=False)
-class PostOrigin:
+class PostOrigin(_PostedOrigin):
     """A POST with requests, as the origin of its messages.
 
     Args:
@@ -149,7 +183,6 @@ class PostOrigin:
         on_answered: Called when all its requests are answered; ends the stream for the answers.
         headers: Its header fields.
         is_releasable: Whether its client knows how to reconnect.
-        served: The loan for its messages, which lasts as long as anything refers to it.
         client: The address of who has sent it.
         keep_answer: Checks that there is room for an answer of so many bytes; see `Origin`.
     """
@@ -160,7 +193,6 @@ class PostOrigin:
     on_answered: Callable[[], object]
     headers: Headers
     _is_releasable: bool = attrs.field(alias="is_releasable", kw_only=True)
-    served: MessageLoan | None = attrs.field(default=None, kw_only=True)
     client: str | None = attrs.field(default=None, kw_only=True)
     keep_answer: Callable[[int], object] = attrs.field(kw_only=True)
 
@@ -231,6 +263,7 @@ class SessionChannel(Channel):
         """
         arrival = _Arrival(message, after)
         self._arrivals[arrival] = None
+        hold_message(message.origin)
         self._wake()
         call.on_gone = arrival.waiter.unpark  # a cancel scope for each request would cost more
         try:
@@ -248,6 +281,7 @@ class SessionChannel(Channel):
                 arrival.message = left
             elif not arrival.is_taken:
                 del self._arrivals[arrival]
+                end_message(message.origin)
 
     def fail(self, ids: Sequence[RequestId], error: RequestError) -> None:
         """Let requests of ours fail that cannot be answered. Never waits."""
@@ -349,17 +383,17 @@ class SessionChannel(Channel):
 class SessionLoans:
     """The loans of one session, in the name of its client.
 
-    There are two loans of bytes, because they are taken back for different reasons. What the session is, and what
-    its client declared, cannot be taken back while a request of the client is open. What is queued in its streams
-    and unread always can be: a client that reads nothing has everything open, and holds most.
+    Its place can be taken back while no request of the client is open; then it ends, and gives everything back.
+    What is queued in its streams and unread is lent by itself: if there is no room for that, it is dropped, or
+    the session ends if that cannot be.
 
     Args:
         places: Lends its place among the sessions; `None` if it lasts for one request alone. Then it needs no
-            place, and never gives way to others.
+            place, and is never ended for others.
         bytes: Lends bytes.
         holder: In whose name.
-        let_go: Called with whether the session has to end, or only to drop what is queued and may never be read.
-            Must not wait.
+        let_go: Called with whether the session has to end, or only to drop what is queued and may never be read,
+            and why. Must not wait.
 
     Raises:
         Overdrawn: There is no room for it.
@@ -368,7 +402,7 @@ class SessionLoans:
     _places: Pool | None
     _bytes: Pool
     holder: str
-    _let_go: Callable[[bool], object]
+    _let_go: Callable[[bool, str], object]
     # A dict of these three would weigh on every session.
     handshake: int = attrs.field(default=0, init=False)
     ids: int = attrs.field(default=0, init=False)
@@ -380,7 +414,7 @@ class SessionLoans:
 
     def __attrs_post_init__(self) -> None:
         place = () if self._places is None else ((self._places, 1),)
-        give_way = None if self._places is None else self._take_all  # perhaps before it has all of them
+        give_way = None if self._places is None else self._make_room
         amounts = (*place, (self._bytes, SESSION_BYTES))
         self._loans = lend_all(amounts, self.holder, "sessions", give_way, own_gives_way=True)
 
@@ -407,7 +441,7 @@ class SessionLoans:
         kept = self._kept + amount - int(getattr(self, what))
         size = SESSION_BYTES + max(0, math.ceil(kept / STEP) - 1) * STEP
         if self._loans and self._loans[-1].amount != size:
-            self._loans[-1].change(size, own_gives_way=True)
+            self._loans[-1].change(size)
         setattr(self, what, amount)
         self._kept = kept
 
@@ -416,7 +450,7 @@ class SessionLoans:
         self.keep("subscriptions", amount)
 
     def unread(self, amount: int) -> None:
-        """Borrow for so many more queued bytes, or less. If there is no room for them, the session gives way."""
+        """Borrow for so many more queued bytes, or less. If there is no room for them, they are dropped."""
         self._unread += amount
         if self._unread <= STEP and self._unread_loan is None:
             return
@@ -425,13 +459,11 @@ class SessionLoans:
         try:
             if loan is not None:
                 if loan.amount != size:
-                    loan.change(size, own_gives_way=True)
+                    loan.change(size)
             elif size and self._loans:
-                self._unread_loan = self._bytes.lend(
-                    self.holder, "streams", size, self._take_unread, own_gives_way=True
-                )
-        except Overdrawn:
-            self._take_unread()
+                self._unread_loan = self._bytes.lend(self.holder, "streams", size)
+        except Overdrawn as problem:
+            self._drop_unread(f"there is no room for what is not read: {problem}")
         else:
             if loan is not None and not size:
                 loan.give_back()
@@ -450,22 +482,26 @@ class SessionLoans:
             refusal.is_own_share = problem.is_own
             raise refusal from None
 
-    def _take_all(self) -> None:
-        _log.info("a session of %.100s gives way to others", self.holder)
-        audit("session", "it gives way to others", limit="max_kept_bytes", transport="http", client=self.holder)
-        self.give_back()
-        self._let_go(True)
+    def _make_room(self) -> None:
+        _log.info("a session of %.100s gives way to another", self.holder)
+        self._end("this session had to make room for another", "max_sessions")
 
-    def _take_unread(self) -> None:
-        """Give way with what is queued; with everything, if that is not enough."""
+    def _end(self, why: str, limit: str) -> None:
+        audit("session", why, limit=limit, transport="http", client=self.holder)
+        self.give_back()
+        self._let_go(True, why)
+
+    def _drop_unread(self, why: str) -> None:
+        """Drop what is queued; end the session, if that is not enough."""
         loan, self._unread_loan = self._unread_loan, None
         if loan is not None:
             loan.give_back()
         loans, self._loans = self._loans, ()  # `unread` borrows nothing meanwhile
-        self._let_go(False)
+        self._let_go(False, why)
         self._loans = loans
         if self._unread > STEP:
-            self._take_all()
+            _log.info("a session of %.100s is ended: %s", self.holder, why)
+            self._end(why, "max_kept_bytes")
 
     def give_back(self, *, is_read: bool = True) -> None:
         """Give back all loans. Again does nothing.

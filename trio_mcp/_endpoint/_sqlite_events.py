@@ -223,8 +223,8 @@ async def open_sqlite_event_store(
         path: The file; it is created if there is none.
         max_session_events: How many events of one session are kept.
         max_session_bytes: What the events of one session may weigh, each with 200 bytes for itself.
-        max_bytes: The same for all sessions of this store together; beyond, a session of the client with most
-            loses its events: the one without new events for the longest time.
+        max_bytes: The same for all sessions of this store together, of which one client gets at most as much as
+            is left to others; beyond, it loses those of its session without new events for the longest time.
         max_age: How long events are kept at most, in seconds.
 
     Raises:
@@ -267,4 +267,4 @@ async def open_sqlite_event_store(
     try:
         yield store
     finally:
-        await store._close()  # noqa: SLF001, ASYNC102 - its owner; shields itself, and is bounded
+        await store._close()  # noqa: ASYNC102 - shields itself, and is bounded

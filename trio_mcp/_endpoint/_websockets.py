@@ -27,7 +27,7 @@ from .._logs import Log
 from .._server._lifetimes import Shutdown, open_background
 from .._server._parking import Service
 from .._server._server import Hosted
-from .._trio import LightParkingLot, call_in_run
+from .._trio import LightParkingLot
 from ._call import SMALL, STEP, HttpCall, RequestLoans, RequestSlot
 from ._session_channel import SessionLoans, session_places, too_many
 
@@ -167,9 +167,8 @@ class WebSocketSessions:
 
 # When a session rests.
 #
-# Kept true: `_Session._origins` is how many of its messages are referred to, by themselves, by the requests they
-# became, or by answers that are not written. Each has an origin of its own, which notes its end in `__del__`: so
-# no bookkeeping is needed in the peer, but nothing may refer to a message longer than it is needed.
+# Kept true: `_Session.open` is the origins of its messages that are not done with; each message has one of its
+# own. A session without any rests. When it ends, what they have borrowed is given back at once.
 
 
 @final
@@ -183,16 +182,17 @@ class _SessionOrigin:
         client: The address of who has sent it.
     """
 
-    __slots__ = ("_answers", "_kept", "_served", "_session", "headers", "holder", "principal")
+    __slots__ = ("_answers", "_kept", "_messages", "_served", "_session", "headers", "holder", "principal")
 
-    def __init__(self, session: _Session, served: object) -> None:
+    def __init__(self, session: _Session, served: Loan | None) -> None:
         self.principal = session.call.principal
         self.holder = session.call.key
         self.headers = session.call.headers
         self._session = session
-        self._served = served  # the loan of the message, which lasts as long
+        self._served = served
         self._answers: Loan | None = None
         self._kept = 0
+        self._messages = 1  # with its parts that last by themselves
 
     @property
     def client(self) -> str | None:
@@ -204,6 +204,8 @@ class _SessionOrigin:
         Raises:
             RequestError: There is no room for it.
         """
+        if self not in self._session.open:
+            return  # it is answered already, or nobody reads it
         kept = self._kept + size
         amount = 0 if kept <= SMALL else -(-kept // STEP) * STEP
         session = self._session
@@ -211,14 +213,27 @@ class _SessionOrigin:
             if self._answers is not None:
                 self._answers.change(amount)
             elif amount:
-                self._answers = session.lend_for_answers(self.holder, amount)
+                self._answers = session.pool.lend(self.holder, "answers", amount)
         except Overdrawn as problem:
             what = f"an answer of {size} bytes"
             raise RequestError(SERVER_BUSY, f"there is no room for {what}: {problem}") from None
         self._kept = kept
 
-    def __del__(self) -> None:
-        call_in_run(self._session.token, self._session.note_done, self._answers)
+    def hold(self) -> None:
+        """A part of the message lasts by itself; see `Origin`."""
+        self._messages += 1
+
+    def done(self) -> None:
+        """The message is done with; see `Origin`."""
+        self._messages -= 1
+        if not self._messages:
+            self._session.note_done(self)
+
+    def give_back(self) -> None:
+        """Give back what was lent for it."""
+        for loan in (self._served, self._answers):
+            if loan is not None:
+                loan.give_back()
 
 
 @final
@@ -229,6 +244,9 @@ class _Session:
         call: Its handshake.
         pool: Lends bytes.
         max_decoded_bytes: What one message may take decoded.
+
+    Attributes:
+        open: The origins of the messages that are not done with.
     """
 
     loans: SessionLoans
@@ -237,10 +255,8 @@ class _Session:
         self.call: Final = call
         self.pool: Final = pool
         self.channel: WebSocketEnd | None = None
-        self.token: Final = trio.lowlevel.current_trio_token()
         self._max_decoded_bytes = max_decoded_bytes
-        self._answers: set[Loan] = set()
-        self._origins = 0
+        self.open: dict[_SessionOrigin, None] = {}
         self._is_over = False
 
     def begin(self) -> None:
@@ -251,25 +267,12 @@ class _Session:
         """Give everything back."""
         self._is_over = True
         self.loans.give_back()
-        # What was not written may be referred to by what is left of the connection, until Python collects that.
-        for loan in self._answers:
-            loan.give_back()
-        self._answers.clear()
-
-    def lend_for_answers(self, holder: str, amount: int) -> Loan | None:
-        """Borrow for answers, as long as there is somebody who could read them.
-
-        Raises:
-            Overdrawn: There is no room for them.
-        """
-        if self._is_over:
-            return None
-        loan = self.pool.lend(holder, "answers", amount, self.give_way)
-        self._answers.add(loan)
-        return loan
+        for origin in self.open:
+            origin.give_back()
+        self.open.clear()
 
     def origin_of(self, data: bytes) -> Origin:
-        """Return the origin of a message, and borrow for a large one as long as anything refers to it.
+        """Return the origin of a message, and borrow for a large one until it is done with.
 
         If there is no room for it, the connection is closed.
         """
@@ -280,19 +283,18 @@ class _Session:
                 loans.serve(data, self._max_decoded_bytes)
             except HttpRefused as refused:
                 self._lose(refused.error.message, TOO_BIG if refused.status == 413 else TRY_AGAIN_LATER)
-        self._origins += 1
-        if self._origins == 1 and not self._is_over:
+        if not self.open:
             self.call.work()
             self.loans.hold()
-        return _SessionOrigin(self, None if loans is None else loans.served)
+        origin = _SessionOrigin(self, None if loans is None else loans.served)
+        self.open[origin] = None
+        return origin
 
-    def note_done(self, answers: Loan | None) -> None:
-        """One message is not referred to any more, and nothing is kept for it."""
-        if answers is not None:
-            self._answers.discard(answers)
-            answers.give_back()
-        self._origins -= 1
-        if not (self._origins or self._is_over):
+    def note_done(self, origin: _SessionOrigin) -> None:
+        """One message is done with, and nothing is kept for it."""
+        origin.give_back()
+        self.open.pop(origin, None)
+        if not (self.open or self._is_over):
             self.call.rest()
             self.loans.rest()
 
@@ -300,14 +302,10 @@ class _Session:
         """Borrow for what has arrived and is not served yet, or give back."""
         self.loans.unread(more)
 
-    def let_go(self, everything: bool) -> None:  # noqa: FBT001 - as `SessionLoans` calls it
-        """Give way to others. What has arrived cannot be dropped without the rest."""
+    def let_go(self, everything: bool, why: str) -> None:  # noqa: FBT001 - as `SessionLoans` calls it
+        """End it. What has arrived of a message cannot be dropped without the rest."""
         del everything
-        self.give_way()
-
-    def give_way(self) -> None:
-        """Make room for others."""
-        self._lose("this session had to make room for others", TRY_AGAIN_LATER)
+        self._lose(why, TRY_AGAIN_LATER)
 
     def _lose(self, reason: str, code: int) -> None:
         if self.channel is not None:

@@ -362,7 +362,7 @@ class AsgiWebSocketCall(AsgiCall, WebSocketCall):
                 await self._channel.aclose()
 
 
-_CUT: Final = "the answer had to make room for others"
+_CUT: Final = "there is no room for the answer, or nobody takes it"
 _ANSWERED: Final = "the request is answered"
 
 

@@ -41,7 +41,7 @@ from .._logs import Log
 from .._server._lifetimes import Lifetime, Shutdown, open_background
 from .._server._parking import Service
 from .._server._server import Hosted, Servable, hosted
-from .._trio import call_in_run, reader_of
+from .._trio import reader_of
 from ._connections import ConnectionLimits, Connections
 from ._listening import ConnectionBounds, Hosting, check_mode, open_listeners, serve_until_drain
 from ._requests import HostedSocket, ServedConnection
@@ -182,14 +182,12 @@ def _audit(socket: StreamSocket, reason: str, limit: str | None) -> None:
 
 # What a connection keeps.
 #
-# Kept true: `_kept` is what the client has sent of the next line, plus the amounts of all origins that are alive.
-# Each piece that is read has an origin, which the messages in it, the requests they become and the answers to
-# those refer to: so it is alive until all of that is done with and written, and gives its amount back then, in
-# `__del__`. When none is alive, the connection rests. That needs no bookkeeping in the peer, but nothing may
-# refer to a message longer than it is needed; the tests of idle connections would notice.
+# Kept true: `_kept` is what the client has sent of the next line, plus the amounts of all origins that are open.
+# Each piece that is read has an origin, which is open until all messages in it are done with, and gives its
+# amount back then. When none is open, the connection rests.
 #
-# Up to `ALLOWANCE` nothing is lent; beyond it, one loan of the account covers everything. The client that has
-# most gives way when there is no room for that of others: its connection is cut.
+# Up to `ALLOWANCE` nothing is lent; beyond it, one loan of the account covers everything. A message for which
+# there is no room is refused, and the connection of one that is not complete is cut.
 
 
 @final
@@ -202,13 +200,14 @@ class LineOrigin:
         client: The address of who has sent them.
     """
 
-    __slots__ = ("_amount", "_channel", "client", "holder", "principal")
+    __slots__ = ("_amount", "_channel", "_messages", "client", "holder", "principal")
 
-    def __init__(self, channel: ServedChannel, socket: StreamSocket, amount: int) -> None:
+    def __init__(self, channel: ServedChannel, socket: StreamSocket, messages: int, amount: int) -> None:
         self.principal = socket.principal
         self.holder = socket.holder
         self.client = socket.client
         self._channel = channel
+        self._messages = messages
         self._amount = amount
 
     def keep_answer(self, size: int) -> None:
@@ -217,13 +216,22 @@ class LineOrigin:
         Raises:
             RequestError: There is no room for it.
         """
+        if not self._messages:
+            return  # all of them are answered already
         refusal = self._channel.keep_answer(size)
         if refusal is not None:
             raise refusal
         self._amount += size
 
-    def __del__(self) -> None:
-        call_in_run(self._channel.token, self._channel.let_go, self._amount)
+    def hold(self) -> None:
+        """A part of a message lasts by itself; see `Origin`."""
+        self._messages += 1
+
+    def done(self) -> None:
+        """A message is done with; see `Origin`."""
+        self._messages -= 1
+        if not self._messages:
+            self._channel.let_go(self._amount)
 
 
 @final
@@ -238,9 +246,6 @@ class ServedChannel(StreamChannel):
         max_message_bytes: The longest line that is read.
         message_timeout: How long the client may take to send a message while a request of it is open, in seconds;
             while none is, that is up to `limits`.
-
-    Attributes:
-        token: The event loop in which it runs.
     """
 
     def __init__(
@@ -276,7 +281,6 @@ class ServedChannel(StreamChannel):
         self._loan: Loan | None = None
         self._has_begun = False
         self._is_closed = False
-        self.token: Final = trio.lowlevel.current_trio_token()
 
     async def _read_counted(self) -> bytes:
         """Read, and count what was read behind that: it may be a megabyte of each of many clients.
@@ -382,7 +386,7 @@ class ServedChannel(StreamChannel):
     def _messages(self, lines: Sequence[bytes | OversizedLine], amount: int) -> list[Received]:
         """Return the messages in some lines, with their origin."""
         refusal = self.keep(amount)
-        origin = LineOrigin(self, self._socket, 0 if refusal else amount)
+        origin = LineOrigin(self, self._socket, len(lines), 0 if refusal else amount)
         self._origins += 1
         if refusal is None:
             return [
@@ -409,20 +413,14 @@ class ServedChannel(StreamChannel):
         return self.keep(size)
 
     def _borrow(self, amount: int) -> None:
-        if self._loan is None or self._loan.is_given_back:
-            self._loan = self._pool.lend(self._socket.holder, "connections", amount, self._give_way)
+        if self._loan is None:
+            self._loan = self._pool.lend(self._socket.holder, "connections", amount)
         else:
             self._loan.change(amount)
         self._lent = amount
 
-    def _give_way(self) -> None:
-        _log.info("%s gives way to others: it keeps %d bytes", self.description, self._kept)
-        _audit(self._socket, f"it gives way to others: it keeps {self._kept} bytes", "max_kept_bytes")
-        self._socket.cut()
-        self._drop_unread()
-
     def let_go(self, amount: int) -> None:
-        """An origin is not referred to any more, and so many bytes are not kept."""
+        """The messages of an origin are done with, and so many bytes are not kept."""
         self._give_back(amount)
         self._origins -= 1
         if not (self._origins or self._is_closed):

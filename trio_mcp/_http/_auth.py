@@ -262,7 +262,7 @@ class StaticToken(Auth):
         Raises:
             AuthorizationFailed: The token would go to another machine without TLS.
         """
-        target, place = server._target, server._place  # noqa: SLF001 - of the same floor
+        target, place = server._target, server._place
         host = target.host.lower()
         if not target.is_secure and place is not Place.HERE and host not in self._insecure_hosts:
             raise AuthorizationFailed(

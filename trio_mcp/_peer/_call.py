@@ -19,7 +19,7 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
-from .._channel import Outgoing
+from .._channel import Origin, Outgoing, end_message, hold_message
 from .._codec._jsonrpc import RequestId
 from .._errors import LocalProtocolError
 from .._limits import Limits, check_seconds
@@ -63,24 +63,24 @@ class Clock(abc.ABC):
         """Progress was received: start the idle time again, here and in the scopes around this one."""
         now = trio.current_time()
         for clock in self._chain():
-            if not clock._stops:  # noqa: SLF001 - the same class
-                clock._hear(now)  # noqa: SLF001 - the same class
+            if not clock._stops:
+                clock._hear(now)
 
     def stop(self) -> None:
         """Stop the time, here and in the scopes around this one, until `start` was called as often."""
         now = trio.current_time()
         for clock in self._chain():
-            clock._stops += 1  # noqa: SLF001 - the same class
-            if clock._stops == 1 and not clock._is_over:  # noqa: SLF001 - the same class
-                clock._stop(now)  # noqa: SLF001 - the same class
+            clock._stops += 1
+            if clock._stops == 1 and not clock._is_over:
+                clock._stop(now)
 
     def start(self) -> None:
         """Let the time go on."""
         now = trio.current_time()
         for clock in self._chain():
-            clock._stops -= 1  # noqa: SLF001 - the same class
-            if not clock._stops and not clock._is_over:  # noqa: SLF001 - the same class
-                clock._start(now)  # noqa: SLF001 - the same class
+            clock._stops -= 1
+            if not clock._stops and not clock._is_over:
+                clock._start(now)
 
     def end(self) -> None:
         """Its scope is somebody else's from now on: nothing moves the deadline any more."""
@@ -90,7 +90,7 @@ class Clock(abc.ABC):
         clock: Clock | None = self
         while clock is not None:
             yield clock
-            clock = clock._enclosing  # noqa: SLF001 - the same class
+            clock = clock._enclosing
 
     @abc.abstractmethod
     def granted(self) -> float:
@@ -170,8 +170,8 @@ def current_clock() -> Clock | None:
     Not one that has ended, though the current task was started inside it.
     """
     clock = _current.get()
-    while clock is not None and clock._is_over:  # noqa: SLF001 - this module's own
-        clock = clock._enclosing  # noqa: SLF001 - this module's own
+    while clock is not None and clock._is_over:
+        clock = clock._enclosing
     return clock
 
 
@@ -249,7 +249,7 @@ def fail_after_silence(idle: float, *, at_most: float) -> Generator[SilenceScope
         try:
             yield silence
         finally:
-            silence._is_over = True  # noqa: SLF001 - this module's own
+            silence._is_over = True
             _current.reset(token)
     if scope.cancelled_caught:
         raise trio.TooSlowError(
@@ -360,10 +360,10 @@ def granted_deadline() -> float:
         return trio.current_effective_deadline()
     changed: list[tuple[trio.CancelScope, float]] = []
     while clock is not None:
-        scope = clock._scope  # noqa: SLF001 - this module's own
+        scope = clock._scope
         changed.append((scope, scope.deadline))
         scope.deadline = clock.granted()
-        clock = clock._enclosing  # noqa: SLF001 - this module's own
+        clock = clock._enclosing
     # No checkpoint here, so the scopes are back as they were before Trio looks at their deadlines.
     try:
         return trio.current_effective_deadline()
@@ -668,6 +668,7 @@ class QueuedMessage:
         exchange: The request of the other side it belongs to. It is withdrawn when that is given up.
         cancels: The id of the request of this side that it cancels.
         urgent: Whether it was put without waiting for room.
+        ends: The origin of a received message that is done with when this is written, or withdrawn.
         without: Leaves the answer to a request out of those to a batch. Returns what encodes the others, if there
             are any.
     """
@@ -677,4 +678,16 @@ class QueuedMessage:
     exchange: Exchange | None = None
     cancels: RequestId | None = None
     urgent: bool = False
+    ends: Origin | None = None
     without: Callable[[RequestId], Callable[[], Outgoing] | None] | None = None
+
+    @classmethod
+    def complaint(cls, data: bytes, origin: Origin | None) -> QueuedMessage:
+        """Return what says that a message cannot be served, which is done with when that is written."""
+        hold_message(origin)
+        return cls(Outgoing(data, origin=origin), urgent=True, ends=origin)
+
+    def end(self) -> None:
+        """It is written, or never will be."""
+        if self.ends is not None:
+            end_message(self.ends)

@@ -15,7 +15,7 @@ from weakref import ref
 import attrs
 import trio
 
-from .._channel import Origin, Outgoing
+from .._channel import Origin, Outgoing, end_message, hold_message
 from .._codec import _json
 from .._codec._json import close_weight_of, most_weight
 from .._codec._jsonrpc import (
@@ -113,7 +113,9 @@ class BatchReply:
             if id is not None:
                 self._gathering.remove(id, self)
         if self._answers:
-            self._queue.put(QueuedMessage(self._encode(), without=self.leave_out))
+            self._queue.put(QueuedMessage(self._encode(), ends=self._origin, without=self.leave_out))
+        else:
+            end_message(self._origin)
 
     close = skip
 
@@ -227,6 +229,7 @@ class Exchanges:
 
     def new_batch(self, origin: Origin | None) -> BatchReply:
         """Return what gathers the answers to a batch."""
+        hold_message(origin)
         return BatchReply(self._writer.queue, origin, self._limits.max_message_bytes, self._gathering)
 
     def receive(self, request: Request, arrival: Arrival, scope: trio.CancelScope | None) -> Ready | None:
@@ -245,6 +248,8 @@ class Exchanges:
             return None
         if arrival.batch is not None:
             arrival.batch.expect()
+        elif arrival.origin is not None:
+            hold_message(arrival.origin)  # until `_send` or `_leave_unanswered`
         try:
             admission = self.table.admit(request.id)
             if admission is Admission.DUPLICATE:
@@ -307,8 +312,8 @@ class Exchanges:
             data = encode_response(request.id, answer)
             self._note(request, arrival, Reply(data))
             self._send(request.id, data, arrival)
-        elif arrival.batch is not None:
-            arrival.batch.skip()
+        else:
+            self._leave_unanswered(arrival)
 
     def _enter(
         self, request: Request, handler: Handler, arrival: Arrival, scope: trio.CancelScope | None
@@ -407,8 +412,8 @@ class Exchanges:
         """Answer a request that was served; not at all, if there is no reply."""
         if reply is not None:
             self._send(ready.exchange.request.id, reply.data, ready.arrival, ready.exchange)
-        elif ready.arrival.batch is not None:
-            ready.arrival.batch.skip()
+        else:
+            self._leave_unanswered(ready.arrival)
         self.leave(ready, reply)
 
     def leave(self, ready: Ready, reply: Reply | None = None) -> None:
@@ -428,7 +433,14 @@ class Exchanges:
             arrival.batch.add(answer, id, exchange)
         else:
             message = Outgoing(answer, answers=(id,), origin=arrival.origin)
-            self._writer.put(QueuedMessage(message, (), exchange, None, exchange is None))
+            self._writer.put(QueuedMessage(message, (), exchange, None, exchange is None, arrival.origin))
+
+    @staticmethod
+    def _leave_unanswered(arrival: Arrival) -> None:
+        if arrival.batch is not None:
+            arrival.batch.skip()
+        else:
+            end_message(arrival.origin)
 
     def cancel(self, params: Mapping[str, Any]) -> bool:
         """The other side has cancelled a request. Returns whether it was one that is not answered yet.
@@ -470,8 +482,7 @@ class Exchanges:
         if waiting is None:
             return False
         self._note(None, waiting, None)
-        if waiting.batch is not None:
-            waiting.batch.skip()
+        self._leave_unanswered(waiting)
         if waiting.cancel_parked is not None:
             waiting.cancel_parked("the caller gave it up")
         self._room_has_changed()

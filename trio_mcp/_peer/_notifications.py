@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeGuard, TypeVar, 
 import attrs
 import trio
 
-from .._channel import Origin
+from .._channel import Origin, end_message, hold_message
 from .._codec import _json
 from .._codec._json import weight_of
 from .._codec._jsonrpc import Notification, encode_notification
@@ -315,11 +315,12 @@ class Notifications:
             self._offer_progress(notification.params or {})
             return
         while self._queue.is_full:
-            self._queue.drop()
+            end_message(self._queue.drop().origin)
             self.dropped += 1
         if data is None:
             data = encode_notification(notification.method, notification.params)
         size = weight_of(data)
+        hold_message(origin)
         self._queue.push(self._dispatcher.notification_key(notification), _Received(notification, origin), size)
         self.has_unbegun = self.has_unbegun or len(self._queue) == 1
         self._wake_up()
@@ -425,6 +426,8 @@ class Notifications:
             report_failure(self._sender, None, error)
             if passing is not None:
                 raise passing from None  # noqa: ASYNC104
+        finally:
+            end_message(received.origin)
 
     def _note_failure(self, error: BaseException) -> None:
         """A handler has left something open, or has raised the cancellation of a scope that it has left."""

@@ -145,14 +145,7 @@ class Peer:
         inbound = InboundTable[Exchange, Arrival](limits)
         self._writer = loop.writer = Writer(channel, queue, frames, inbound, self._fail)
         self._sender = sender = Sender(
-            channel,
-            self._writer,
-            limits,
-            middleware,
-            changed,
-            self.connection,
-            max_silence,
-            start_watch=self._start_watch,
+            channel, self._writer, limits, middleware, changed, self.connection, max_silence, self._start_watch
         )
         self._notifications = Notifications(
             sender, dispatcher, limits, self._start_notifications if loop.rests else None
@@ -519,9 +512,9 @@ async def open_peer(
         )
         report = reporting_failures.get()
         if report is not None and report.channel is channel:
-            report.sink = peer._sender  # noqa: SLF001 - the peer's owner
+            report.sink = peer._sender
         with sessions_of(middleware, peer.connection):
-            peer._begin()  # noqa: SLF001 - the peer's owner
+            peer._begin()
             try:
                 yield peer
             except BaseException:

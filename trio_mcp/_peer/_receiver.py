@@ -22,7 +22,7 @@ import trio
 
 from .._absent import ABSENT
 from .._audit import audit
-from .._channel import Channel, Incoming, Origin, OriginGone, Outgoing, Received, TooLarge, client_of
+from .._channel import Channel, Incoming, Origin, OriginGone, Received, TooLarge, client_of, end_message
 from .._codec import _json
 from .._codec._json import explain_cost, harmless_size, is_costlier
 from .._codec._jsonrpc import (
@@ -91,6 +91,16 @@ _NO_ARRIVAL: Final = Arrival(None, None, None, 0.0)
 """That of an answer, which nobody looks at unless it is invalid."""
 
 
+# How long a message lasts.
+#
+# Kept true: the origin of a message that was received is held (`hold_message`) by everything that goes on with
+# it, and by nothing else, whatever refers to it: the receiver, until it was taken; a request, until it has an
+# answer or will have none (`Exchanges`); a batch, until all its requests have (`BatchReply`); a notification,
+# until it was handled or dropped (`Notifications`); and what answers or complains, until that is on the wire or
+# withdrawn (`QueuedMessage.ends`). What comes next holds it before what was before lets it go, so it is done with
+# once. When the connection ends, nothing is let go.
+
+
 @final
 @attrs.define(eq=False)
 class Receiver:
@@ -129,8 +139,7 @@ class Receiver:
         """
         received = await self._channel.receive()
         self._received_at = trio.current_time()
-        if self._received is None:
-            self._received = deque()
+        self._received = deque() if self._received is None else self._received
         self._received.extend(received)
 
     def _take_answers(self, messages: Sequence[Received]) -> int:
@@ -146,17 +155,16 @@ class Receiver:
             if not isinstance(message, Incoming) or message.failure is not None or not self._sender.calls:
                 break
             value = message.value
-            if value is ABSENT:
-                if len(message.data) > self._harmless_bytes:
-                    break
-                try:
+            try:
+                if message.value is ABSENT and len(message.data) <= self._harmless_bytes:
                     value = _json.decode(message.data)
-                except (ValueError, RecursionError):
-                    break
+            except (ValueError, RecursionError):
+                break
             if value.__class__ is not dict or "id" not in value or "method" in value:
                 message.value = value  # it need not be decoded again
                 break
             self._take_decoded(value, _NO_ARRIVAL, None)
+            end_message(message.origin)
             taken += 1
         return taken
 
@@ -209,6 +217,8 @@ class Receiver:
             if isinstance(message, Incoming):
                 size += len(message.data)
                 ready = self._take(message, scope)
+                if message.origin is not None and not self._is_held_up:
+                    end_message(message.origin)
             elif isinstance(message, _Decoded):
                 if self._parts_taken == PARTS_AT_ONCE:
                     self._parts_taken = 0
@@ -223,6 +233,7 @@ class Receiver:
                     ready = self._take_decoded(message.value, message.arrival, scope)
             elif isinstance(message, TooLarge):
                 self._take_too_large(message)
+                end_message(message.origin)
             elif isinstance(message, OriginGone):
                 self._exchanges.cancel_from(message.origin)
             else:
@@ -289,10 +300,9 @@ class Receiver:
     def _take_unreadable(self, message: Incoming, error: Exception) -> None:
         """Take a message that cannot be decoded. If it looks like an answer, there will be no other."""
         id = answered_id_of_fragment(message.data)
-        is_batch = is_batch_fragment(message.data)
-        if not self._sender.refuse(id, f"the answer cannot be read: {error}", whole=is_batch):
-            refused = RequestError(PARSE_ERROR, f"parse error: {error}")
-            self._complain(None, refused, message.origin, message.data)
+        problem, is_batch = f"the answer cannot be read: {error}", is_batch_fragment(message.data)
+        if not self._sender.refuse(id, problem, whole=is_batch):
+            self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), message.origin, message.data)
 
     def _take_batch(self, messages: list[Any], origin: Origin | None) -> None:
         """Take a batch apart; its messages are the next to be taken."""
@@ -374,12 +384,10 @@ class Receiver:
 
     def _take_stray(self, response: Response | ErrorResponse) -> None:
         """An answer that no call waits for: late, repeated, or to a request that was never made."""
-        if isinstance(response, ErrorResponse) and response.id is None:
-            if self._sender.fail_unreadable(response.error):
-                return
-            _log.warning("%s could not read a message of ours: %s", self._channel.description, response.error)
-        else:
+        if not isinstance(response, ErrorResponse) or response.id is not None:
             _log.debug("ignored an answer that no call waits for, id %r", response.id)
+        elif not self._sender.fail_unreadable(response.error):
+            _log.warning("%s could not read a message of ours: %s", self._channel.description, response.error)
 
     def _complain(
         self, id: RequestId | None, error: RequestError, origin: Origin | None, data: bytes | None = None
@@ -394,7 +402,7 @@ class Receiver:
             self.unusable = self.unusable or explanation
         audit("message", error.message, code=error.code, transport=channel.transport, client=client_of(origin))
         if self._dispatcher.answers_unreadable or (id is not None and self._dispatcher.answers_malformed):
-            self._queue.put(QueuedMessage(Outgoing(encode_error(id, error), origin=origin), urgent=True))
+            self._queue.put(QueuedMessage.complaint(encode_error(id, error), origin))
 
 
 def _explain_size(size: int, limits: Limits) -> str:

@@ -185,6 +185,7 @@ class SendQueue:
     )
     _urgent_bytes: int = attrs.field(default=0, init=False)
     _being_written: bool = attrs.field(default=False, init=False)
+    _taken: Sequence[QueuedMessage] = attrs.field(default=(), init=False)  # which is that
     _has_rest: bool = attrs.field(default=False, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _room: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
@@ -286,6 +287,7 @@ class SendQueue:
         """Withdraw a message, unless it was taken to be written."""
         if entry in self._entries:
             self._take_out(entry)
+            entry.end()
         self._after_leaving()
 
     def withdraw_all_of(self, exchange: Exchange) -> None:
@@ -293,6 +295,7 @@ class SendQueue:
         if self._entries:
             for entry in tuple(self._indexed().of.get(exchange, ())):
                 self._take_out(entry)
+                entry.end()
                 if entry.calls and self.on_question_withdrawn is not None:
                     self.on_question_withdrawn(entry)
         self._after_leaving()
@@ -357,19 +360,32 @@ class SendQueue:
 
     def remove_first(self, count: int, *, has_rest: bool) -> None:
         """The transport has taken so many messages; it may keep a rest of the last one."""
+        taken = list(islice(self._entries, count))
         if count == len(self._entries):  # mostly all
             self._clear()
         else:
-            for entry in list(islice(self._entries, count)):
+            for entry in taken:
                 self._take_out(entry)
         if has_rest:
-            self.keep_rest()
+            self.keep_rest(taken.pop())
+        for entry in taken:
+            entry.end()
         self._after_leaving()
 
-    def keep_rest(self) -> None:
+    def keep_rest(self, entry: QueuedMessage) -> None:
         """The transport keeps a rest of what it has taken last: nothing is written before that."""
         self._being_written = self._has_rest = True
+        self._taken = (entry,)
         self.wake_writer()
+
+    def _confirm(self) -> None:
+        """What was being written is on the wire, unless there is a rest to write first."""
+        if not self._has_rest:
+            self._being_written = False
+            taken, self._taken = self._taken, ()
+            for entry in taken:
+                entry.end()
+        self._after_leaving()
 
     def _clear(self) -> None:
         self._entries.clear()
@@ -384,15 +400,15 @@ class SendQueue:
         The next call confirms that what was taken before is on the wire. Returns an empty list when the transport
         has a rest to write first.
         """
-        if not self._has_rest:
-            self._being_written = False
-        self._after_leaving()
+        self._confirm()
         while not (self._has_rest or self._entries):
             assert self._something is not None, "a writer that was started finds something"
             await self._something.park()
         taken = self.first()
         for entry in taken:
             self._take_out(entry)
+        if not self._has_rest:
+            self._taken = taken
         self._being_written = True
         self._has_rest = False
         self._after_leaving()
@@ -402,9 +418,7 @@ class SendQueue:
         """Confirm that what was taken is on the wire. Returns whether the writer may end; see `start_writer`."""
         if self._something is not None:
             return False
-        if not self._has_rest:
-            self._being_written = False
-        self._after_leaving()
+        self._confirm()
         return not (self._has_rest or self._entries)
 
     async def wait_empty(self) -> None:
@@ -497,8 +511,10 @@ class Writer:
             self._on_failure(error)
         else:
             self._mark_written((message,))
-            if not is_written:
-                queue.keep_rest()
+            if is_written:
+                message.end()
+            else:
+                queue.keep_rest(message)
 
     def flush(self) -> None:
         """Write what is queued, as far as the wire takes it now; the writer task does the rest. Never waits."""

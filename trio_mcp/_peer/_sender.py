@@ -60,11 +60,9 @@ class Sender:
     _limits: Limits
     _middleware: Sequence[Middleware]
     _changed: LightParkingLot  # woken when a request is made
-    _connection: ConnectionInfo | None = None  # for the middleware
-    _max_silence: float = math.inf
-    _start_watch: Callable[[Callable[[], Awaitable[object]]], object] = attrs.field(
-        alias="start_watch", kw_only=True
-    )
+    _connection: ConnectionInfo | None  # for the middleware
+    _max_silence: float
+    _start_watch: Callable[[Callable[[], Awaitable[object]]], object]
     queue: SendQueue = attrs.field(init=False)
     calls: dict[RequestId, Call] = attrs.field(init=False)
     on_stray: Callable[[Mapping[str, Any]], object] | None = attrs.field(default=None, init=False)

@@ -392,8 +392,7 @@ class SubscriptionLoans:
         pool: Lends bytes.
         holder: Which client they are lent to, where a message has no origin.
         report: Called with how many bytes a session of the legacy era keeps in all, and raises `Overdrawn` if
-            there is no room. By default they are lent from the pool, and not taken back: no message could
-            notify the client of that.
+            there is no room. By default they are lent from the pool.
     """
 
     pool: Pool
@@ -414,14 +413,13 @@ class SubscriptionLoans:
         else:
             self._loan = self.pool.lend(self.holder, "subscriptions", amount)
 
-    def lend(self, origin: Origin | None, amount: int, give_way: Callable[[], object]) -> Loan:
+    def lend(self, origin: Origin | None, amount: int) -> Loan:
         """Lend bytes to one request.
 
         Raises:
             Overdrawn: There is no room for them.
         """
-        holder = holder_of(origin, self.holder)
-        return self.pool.lend(holder, "subscriptions", amount, give_way, own_gives_way=True)
+        return self.pool.lend(holder_of(origin, self.holder), "subscriptions", amount)
 
     def close(self) -> None:
         """The connection has ended."""
@@ -650,13 +648,9 @@ class _Listening:
         self._ended = True
         self._wakeup.unpark_all()
 
-    def _give_way(self) -> None:
-        _log.info("a subscription gives way to others, and is ended with its result")
-        self.end()
-
     async def serve(self, exchange: Exchange) -> Answer:
         try:
-            loan = self._loans.lend(exchange.origin, self._weight, self._give_way)
+            loan = self._loans.lend(exchange.origin, self._weight)
         except Overdrawn as error:
             problem = f"there is no room for a subscription that takes {self._weight} bytes: {error}"
             refusal = RequestError(SERVER_BUSY, problem)

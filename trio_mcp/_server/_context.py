@@ -491,7 +491,7 @@ class ProgressReporter:
         """
         check_number("progress", value)
         self._value = value
-        await self._context._report(value, self._total, message)  # noqa: SLF001 - a part of Context
+        await self._context._report(value, self._total, message)
 
     async def __aenter__(self) -> Self:
         await trio.lowlevel.checkpoint()
@@ -920,23 +920,23 @@ class Context(AskingContext, Generic[StateT]):
 
 def origin_of(context: Context[Any]) -> Origin | None:
     """Return where a request came from; `None` over a pipe and in memory."""
-    return context._exchange.origin  # noqa: SLF001 - not for users
+    return context._exchange.origin
 
 
 def declared_in(context: Context[Any]) -> Mapping[str, Any]:
     """Return the capabilities that the client has declared, as plain JSON."""
-    return context._agreement.client_capabilities  # noqa: SLF001 - not for users
+    return context._agreement.client_capabilities
 
 
 def sink_of_request(context: Context[Any]) -> tuple[ExchangeSink, RequestId]:
     """Return where a request's answer goes, and its id, which differs from one round of input to the next."""
-    exchange = context._exchange  # noqa: SLF001 - not for users
+    exchange = context._exchange
     return exchange.sink, exchange.request.id
 
 
 def exchange_of(context: Context[Any]) -> Exchange:
     """Return the exchange that serves a request now, or has served it last."""
-    return context._exchange  # noqa: SLF001 - not for users
+    return context._exchange
 
 
 def holder_of_request(context: Context[Any]) -> tuple[str, bool]:
@@ -944,8 +944,8 @@ def holder_of_request(context: Context[Any]) -> tuple[str, bool]:
 
     Over a pipe or in memory there is one client only, and its messages have no origin.
     """
-    origin = context._exchange.origin  # noqa: SLF001 - not for users
-    return holder_of(origin, context._surroundings.holder), origin is not None  # noqa: SLF001 - not for users
+    origin = context._exchange.origin
+    return holder_of(origin, context._surroundings.holder), origin is not None
 
 
 # For requests that are forwarded: neither what is asked nor what is sent is looked at.
@@ -953,12 +953,12 @@ def holder_of_request(context: Context[Any]) -> tuple[str, bool]:
 
 async def ask_in(context: Context[Any], method: str, params: object) -> Mapping[str, Any]:
     """Ask the client a question of another server, and return the answer as it came."""
-    return await context._client.requester.ask(method, params)  # noqa: SLF001 - not for users
+    return await context._client.requester.ask(method, params)
 
 
 async def notify_in(context: Context[Any], method: str, params: Mapping[str, Any] | None) -> None:
     """Send a notification of another server as part of the request, or keep it for the next one."""
-    await context._notify(method, params)  # noqa: SLF001 - not for users
+    await context._notify(method, params)
 
 
 name_as_methods_of("Context", AskingContext)

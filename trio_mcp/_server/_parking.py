@@ -91,7 +91,7 @@ COALESCING_CHECKPOINTS: Final = 3
 #   Its scope has the deadline of the request. A parked run keeps this deadline, or expires before. So no run is
 #   alive without a request or a place in the table, and the table is limited.
 # * The account lends all memory that a parked run takes: task, parameters, questions, notifications. If there is
-#   no more, a run of the client that has most is ended.
+#   no more place, the run that is parked for longest is ended; if there is no more memory, a run is not parked.
 # * No result is lost. A handler can end while it is parked, for instance because its own deadline cancels the
 #   question. Its task then stays, with the outcome, until a request takes it or the run expires.
 # * What the handler sends while it is parked is kept (`KeptNotifications`), and the next request sends it first.
@@ -235,7 +235,7 @@ class HandlerRun:
                     await self._end(self._outcome or outcome)
             self._parking.discard(self)
             # The context refers to the request, and that to what is lent for it, until nothing refers to them.
-            self.context._end_asking(_ASKED_TOO_LATE)  # noqa: SLF001 - not for users
+            self.context._end_asking(_ASKED_TOO_LATE)
             self._finished.set()
             self._has_news.unpark_all()
             # Those of the handler's own tasks were cancelled with it; another task may have asked for it.
@@ -323,7 +323,7 @@ class HandlerRun:
         """
         exchange = exchange_of(asked)
         self._serving = exchange.request.params or {}
-        kept = self.context._serve_by(asked)  # noqa: SLF001 - not for users
+        kept = self.context._serve_by(asked)
         self.scope.deadline = exchange.deadline
         exchange.cancel_parked = self.cancel
         try:
@@ -428,7 +428,7 @@ class HandlerRun:
                 question.settle(None, error)
             return None
         make = partial(KeptNotifications, self._parking.limits, self._can_keep)
-        self.context._park(make)  # noqa: SLF001 - not for users
+        self.context._park(make)
         # The caller's time goes on while its user answers, or it would not have sent a deadline.
         self.scope.deadline = min(self.scope.deadline, trio.current_time() + self._parking.limits.parked_timeout)
         state = self._parking.seal(_PARKED + self.token, self._binding)
@@ -459,10 +459,10 @@ class HandlerRun:
             loan.give_back()
 
     def give_way(self) -> None:
-        """End it, because others need the memory. Never waits."""
+        """End it, because another needs its place. Never waits."""
         if self.token is not None:
             self._parking.discard(self)
-        self.cancel("it gave way to others")
+        self.cancel("it gave way to another")
 
     def check(self, answers: Mapping[str, types.InputResponse]) -> None:
         """Check that answers are of the kinds that were asked for; see `check_answers`."""
@@ -567,10 +567,10 @@ class Parking:
             else:
                 raise StateRefused
         if asking is Asking.NEVER:
-            context._resume(None, answers, author_state)  # noqa: SLF001 - not for users
+            context._resume(None, answers, author_state)
             return await handler(context)
         run = HandlerRun(self, handler, context, params, holder, binding, recorded)
-        context._resume(run, answers, author_state)  # noqa: SLF001 - not for users
+        context._resume(run, answers, author_state)
         self.background.start_own(run.run, name=f"handler of {exchange.request.method}")
         return await run.serve(context)
 
@@ -670,7 +670,7 @@ class Parking:
 
         def give_way() -> None:
             self._gave_way += 1
-            _log.info("a parked handler of %.100s gives way to others (%d so far)", run.holder, self._gave_way)
+            _log.info("a parked handler of %.100s gives way to another (%d so far)", run.holder, self._gave_way)
             run.give_way()
 
         try:

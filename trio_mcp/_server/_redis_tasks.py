@@ -435,7 +435,7 @@ async def open_redis_task_store(
     if not SHORTEST_LEASE <= bounds.lease <= LONGEST_LEASE:
         raise ValueError(f"lease must be from {SHORTEST_LEASE:g} to {LONGEST_LEASE:g} seconds, not {lease!r}")
     store = RedisTaskStore(RedisPlace(url, ssl_context), prefix, bounds)
-    link = store._link  # noqa: SLF001 - its maker
+    link = store._link
     async with open_hidden_nursery() as nursery:
         nursery.start_soon(link.run, name="connection to Redis")
         await link.connected()
@@ -443,13 +443,13 @@ async def open_redis_task_store(
 
         async def keep() -> None:  # noqa: ASYNC910 - it never ends
             with keeper:
-                await store._keep()  # noqa: SLF001 - its maker
+                await store._keep()
 
         nursery.start_soon(keep, name="lease in Redis")
         try:
             yield store
         finally:
-            store._is_closing = True  # noqa: SLF001 - its maker
+            store._is_closing = True
             keeper.cancel(reason="the store is left")
-            await store._close()  # noqa: SLF001, ASYNC102 - its owner; shields itself, and is bounded
+            await store._close()  # noqa: ASYNC102 - shields itself, and is bounded
             nursery.cancel_scope.cancel(reason="the store is left")

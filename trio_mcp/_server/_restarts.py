@@ -40,7 +40,7 @@ def call_of(context: Context[Any]) -> dict[str, Any]:
     }
     origin = origin_of(context)
     principal = None if origin is None else as_principal(origin.principal)
-    info = context._agreement.client_info  # noqa: SLF001 - not for users
+    info = context._agreement.client_info
     return {
         "name": params.get("name"),
         "params": params,
@@ -132,5 +132,5 @@ class Restarts:
 
         holder = holder_of(origin, surroundings.holder)
         prepared = HandlerRun(service.parking, run, context, params, holder, b"", None)
-        context._resume(prepared, {}, ABSENT)  # noqa: SLF001 - not for users
+        context._resume(prepared, {}, ABSENT)
         return prepared, context

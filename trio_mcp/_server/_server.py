@@ -381,7 +381,7 @@ class Servable(abc.ABC, Generic[StateT]):
             try:
                 yield running
             finally:
-                running._is_over = True  # noqa: SLF001 - this module's own
+                running._is_over = True
 
     def statistics(self) -> tuple[Mapping[str, PoolStatistics], ...]:
         """Return what is kept for clients, for each run of the server; usually there is one run.
@@ -474,7 +474,7 @@ def hosted(server: Servable[Any], what: str) -> Hosted:
     """
     check_trio_runs(what)
     check_given(hosted, {"server": server})
-    return server._hosted  # noqa: SLF001 - not for users
+    return server._hosted
 
 
 def _check_name_and_revisions(name: str, revisions: Sequence[Revision | str]) -> None:

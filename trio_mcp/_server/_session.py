@@ -375,7 +375,7 @@ class Responder:
                 problem = f"{exchange.request.method} asked for input more than {limit} times (max_input_rounds)"
                 raise RequestError(INTERNAL_ERROR, problem)
             answers, state = await ask_in_session(result, exchange, agreement)
-            context._resume(None, answers, state)  # noqa: SLF001 - not for users
+            context._resume(None, answers, state)
             result = await handler(exchange.request.params or {}, context)
         return result  # noqa: ASYNC910 - not public
 

@@ -484,11 +484,11 @@ async def open_sqlite_task_store(
         database = sqlite3.connect(name, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
         store = SqliteTaskStore(database, bounds, os.path.realpath(name) if is_file else None)
         try:
-            store._begin(now)  # noqa: SLF001 - its maker
+            store._begin(now)
         except BaseException:
             database.close()
-            if store._life is not None:  # noqa: SLF001 - likewise
-                store._life.end()  # noqa: SLF001 - likewise
+            if store._life is not None:
+                store._life.end()
             raise
         return store
 
@@ -499,4 +499,4 @@ async def open_sqlite_task_store(
     try:
         yield store
     finally:
-        await store._close()  # noqa: SLF001, ASYNC102 - its owner; shields itself, and is bounded
+        await store._close()  # noqa: ASYNC102 - shields itself, and is bounded

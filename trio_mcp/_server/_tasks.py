@@ -389,7 +389,7 @@ class Tasks:
         """
         exchange, limits = exchange_of(context), self._limits
         base = PARKED_BYTES + cost_of(exchange.request.params or {}) + weight_of_headers(context)
-        holder = holder_of(exchange.origin, context._surroundings.holder)  # noqa: SLF001 - not for users
+        holder = holder_of(exchange.origin, context._surroundings.holder)
         places = self._account.places(
             "tasks", "max_tasks", limits.max_tasks, limits.max_tasks_per_principal, "a tenth of max_tasks"
         )
@@ -410,7 +410,7 @@ class Tasks:
             self._times.at(trio.current_time() + ttl, id)
         if self.sharing is not None:
             self.sharing.look()
-        context._become_task(task, _exchange_of(task, exchange_of(context), run))  # noqa: SLF001 - not for users
+        context._become_task(task, _exchange_of(task, exchange_of(context), run))
 
     # Running calls again whose processes have died.
 
@@ -604,7 +604,7 @@ def _exchange_of(task: RunningTask, exchange: Exchange, run: HandlerRun) -> Exch
 
 def tasks_of(context: Context[Any]) -> Tasks:
     """Return the tasks of the running server that serves a request."""
-    found: Tasks = context._surroundings.get_tasks()  # noqa: SLF001 - not for users
+    found: Tasks = context._surroundings.get_tasks()
     return found
 
 
@@ -686,7 +686,7 @@ class TaskTool(RegisteredTool):
             RequestError: The client must know tasks, and does not; or no more can be kept.
         """
         if not context.is_task:  # as one is that is run again
-            run = context._requester  # noqa: SLF001 - not for users
+            run = context._requester
             if not (isinstance(run, HandlerRun) and declares_tasks(declared_in(context))):
                 if self.rules.is_required:
                     # Before 2026-07-28 too: its own tasks, which are others, are not served (2025-11-25,
@@ -708,9 +708,9 @@ class TaskTool(RegisteredTool):
                 result = InputRequired({f"url-{n}": one for n, one in enumerate(error.elicitations, 1)})
             if not (isinstance(result, InputRequired) and context.is_task):
                 return result  # noqa: ASYNC910 - not public
-            agreement = context._agreement  # noqa: SLF001 - likewise
+            agreement = context._agreement
             answers, state = await ask_in_session(result, exchange_of(context), agreement)
-            context._resume(None, answers, state)  # noqa: SLF001 - likewise
+            context._resume(None, answers, state)
         problem = f"the task asked for input more than {limits.max_input_rounds} times (max_input_rounds)"
         raise RequestError(INTERNAL_ERROR, problem)
 

@@ -100,22 +100,26 @@ async def test_stores_checkpoint(kind: str, tmp_path: Path) -> None:
 
 
 async def test_memory_is_bounded_over_all_sessions() -> None:
-    """The session that has said nothing for the longest time loses its events."""
+    """Nobody has more than is left to others: who says more loses its own oldest events, and nobody else any."""
     each = 200  # what an event counts beside its message
     store = MemoryEventStore(max_bytes=100_000, max_session_bytes=60_000)
-    await store.append("old", 1, [(1, b"x" * 50_000)])
-    await store.append("new", 1, [(1, b"x" * 40_000), (2, b"x" * 40_000)])
-    assert store.size == 90_000 + 2 * each
-    assert [number for number, _ in await store.read("new", 1, 0, 9)] == [2]
-    await store.append("newer", 1, [(1, b"x" * 50_000)])
-    assert (list(await store.read("old", 1, 0, 9)), store.size) == ([], 90_000 + 2 * each)
+    await store.append("old", 1, [(1, b"x" * 45_000)])
+    await store.append("new", 1, [(1, b"x" * 20_000), (2, b"x" * 20_000)])
+    assert store.size == 85_000 + 3 * each
+    await store.append("new", 1, [(3, b"x" * 20_000)])
+    assert [number for number, _ in await store.read("new", 1, 0, 9)] == [2, 3]
+    await store.append("newer", 1, [(1, b"x" * 20_000)])
+    assert (list(await store.read("newer", 1, 0, 9)), store.size) == ([], 85_000 + 3 * each)
+    await store.append("newer", 1, [(2, b"x" * 5_000)])
+    assert [number for number, _ in await store.read("newer", 1, 0, 9)] == [2]
     await store.append("huge", 1, [(1, b"x" * 200_000)])
-    assert (list(await store.read("huge", 1, 0, 9)), store.size) == ([], 90_000 + 2 * each)
+    assert (list(await store.read("huge", 1, 0, 9)), store.size) == ([], 90_000 + 4 * each)
+    assert [number for number, _ in await store.read("old", 1, 0, 9)] == [1]
 
 
 async def test_a_session_whose_events_take_all_of_the_memory_loses_its_oldest() -> None:
-    """Not all of them: it is the only one of its client, and gives way to nobody else."""
-    store = MemoryEventStore(max_bytes=10_000)
+    """Not all of them: as many stay as there may be of one client, whose only session it is."""
+    store = MemoryEventStore(max_bytes=20_000)
     for number in range(1, 28):
         await store.append("one", 1, [(number, b"x" * 1_800)])
     assert [number for number, _ in await store.read("one", 1, 0, 99)] == [23, 24, 25, 26, 27]

@@ -140,19 +140,17 @@ async def test_requests_in_flight_cost_what_their_objects_take(
     settings = attrs.evolve(SETTINGS, stateless=era == "stateless")
     async with open_raw(gate.server, settings) as raw, trio.open_nursery() as nursery:
         answers: dict[str, list[Answer]] = {"hog": [], "honest": []}
+        is_batch, revision = era == "batch", "2025-03-26" if era == "batch" else "2025-11-25"
 
-        async def ask(name: str, address: dict[str, str]) -> None:
-            fields = dict(address)
+        async def fields_of(address: dict[str, str]) -> dict[str, str]:
+            return await begin(raw, address, revision) if era in ("batch", "legacy") else dict(address)
+
+        async def ask(name: str, fields: dict[str, str]) -> None:
             message: Any = call_tool("hold", items=COSTLY) if era == "modern" else plain_call(COSTLY)
-            if era == "batch":
-                fields = await begin(raw, address, "2025-03-26")
-                message = [message]
-            elif era == "legacy":
-                fields = await begin(raw, address)
-            answers[name].append(await raw.send(message, fields))
+            answers[name].append(await raw.send([message] if is_batch else message, fields))
 
-        for _ in range(20):
-            nursery.start_soon(ask, "hog", HOG)
+        for fields in [await fields_of(HOG) for _ in range(20)]:
+            nursery.start_soon(ask, "hog", fields)
             await trio.testing.wait_all_tasks_blocked()
         inside = gate.inside
         assert 2 <= inside < 8
@@ -164,7 +162,7 @@ async def test_requests_in_flight_cost_what_their_objects_take(
         of = bytes_of(gate.server).of["requests"]
         assert 200_000 * inside < of < 350_000 * inside
 
-        nursery.start_soon(ask, "honest", HONEST)
+        nursery.start_soon(ask, "honest", await fields_of(HONEST))
         await trio.testing.wait_all_tasks_blocked()
         assert gate.inside == inside + 1
         gate.opened.set()

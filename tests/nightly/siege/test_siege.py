@@ -88,7 +88,7 @@ def besieged(tmp_path_factory: pytest.TempPathFactory) -> Generator[Callable[[Ho
 def test_an_honest_client_is_served_beside(
     host: Host, plan: Plan, besieged: Callable[[Host, Plan], Siege]
 ) -> None:
-    """Promise 10: who holds most gives way, and an honest neighbour keeps working."""
+    """Promise 10: what is kept for each client is bounded, and an honest neighbour keeps working."""
     row = besieged(host, plan).storm(plan, SECONDS, AFTERWARDS)
     assert row.faults() == [], table([row])[-1]
 

@@ -1,4 +1,4 @@
-"""What is kept for clients: who gets how much, and who gives way."""
+"""What is kept for clients: who gets how much, what is refused, and which places are taken back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inside_core import Account, Loan, Overdrawn, Pool
+from inside_core import Account, Loan, Overdrawn, Pool, lend_all
 
 
 def _waiting(pool: Pool, holder: str, amount: int, gone: list[str], name: str | None = None) -> Loan:
@@ -44,46 +44,28 @@ def test_a_pool_tells_when_much_was_given_back_while_much_was_lent() -> None:
     assert told == [71, 61, 51, 41, 31, 21]
 
 
-def test_in_a_full_pool_the_oldest_loan_of_the_largest_holder_gives_way() -> None:
-    """Others keep what they have, and the newcomer finds room."""
+def test_of_a_full_pool_the_place_that_has_rested_longest_is_taken_back() -> None:
+    """Whoever has it, and however much."""
     pool, gone = Pool("most", 10), list[str]()
     _waiting(pool, "b", 3, gone)
     for i in range(7):
         _waiting(pool, "a", 1, gone, f"a{i}")
     _waiting(pool, "c", 2, gone)
-    assert gone == ["a0", "a1"]
-    assert (pool.lent_to("a"), pool.lent_to("b"), pool.lent_to("c")) == (5, 3, 2)
+    _waiting(pool, "c", 2, gone)
+    assert gone == ["b", "a0"]
+    assert (pool.lent_to("a"), pool.lent_to("b"), pool.lent_to("c")) == (6, 0, 4)
+    assert pool.statistics().taken_back == 2
 
 
-@pytest.mark.parametrize("names", ["ab", "ba"])
-def test_among_holders_with_about_as_much_the_largest_gives_way(names: str) -> None:
-    """Whoever came first; they are in the same class of sizes."""
-    pool, gone = Pool("most", 13), list[str]()
-    for name in names:
-        for _ in range(7 if name == "a" else 6):
-            _waiting(pool, name, 1, gone)
-    _waiting(pool, "c", 1, gone)
-    assert (gone, pool.lent_to("a"), pool.lent_to("b")) == (["a"], 6, 6)
-
-
-def test_a_holder_that_would_hold_most_gets_nothing_from_others() -> None:
-    """Otherwise two of them would take from each other for ever."""
-    pool, gone = Pool("most", 10), list[str]()
-    _waiting(pool, "a", 5, gone)
-    _waiting(pool, "b", 5, gone)
-    with pytest.raises(Overdrawn, match="; most is"):
-        _waiting(pool, "a", 1, gone)
-    with pytest.raises(Overdrawn):
-        _waiting(pool, "c", 6, gone)
-    assert not gone
-    assert pool.statistics().refused == 2
-
-
-def test_the_own_oldest_gives_way_where_that_was_asked_for() -> None:
-    """A client that begins one session after another loses its own."""
-    pool, gone = Pool("most", 2), list[str]()
+def test_at_its_cap_a_client_loses_its_own_oldest_where_that_was_asked_for() -> None:
+    """A client that begins one session after another loses its own; where that was not asked for, it is refused."""
+    pool, gone = Pool("most", 10, 2, own_setting="most_of_one"), list[str]()
+    _waiting(pool, "b", 1, gone)
     for name in ("first", "second", "third"):
         pool.lend("a", "session", 1, lambda name=name: gone.append(name), own_gives_way=True)  # type: ignore[misc]
+    assert gone == ["first"]
+    with pytest.raises(Overdrawn, match="most_of_one"):
+        _waiting(pool, "a", 1, gone)
     assert gone == ["first"]
 
 
@@ -95,11 +77,21 @@ def test_what_is_held_stays() -> None:
     first.hold()
     _waiting(pool, "b", 1, gone)
     assert gone == ["second"]
-    with pytest.raises(Overdrawn):
-        _waiting(pool, "b", 1, gone)
+    _waiting(pool, "c", 1, gone)
+    assert gone == ["second", "b"]
     first.rest()
-    pool.lend("b", "request", 1)
-    assert len(gone) == 2
+    _waiting(pool, "b", 1, gone)
+    _waiting(pool, "b", 1, gone)
+    assert gone == ["second", "b", "c", "first"]
+
+
+def test_where_all_are_held_there_is_no_place() -> None:
+    """Nobody loses what is in use."""
+    pool, gone = Pool("most", 1), list[str]()
+    _waiting(pool, "a", 1, gone).hold()
+    with pytest.raises(Overdrawn, match="1 bytes are kept already; most is 1"):
+        _waiting(pool, "b", 1, gone)
+    assert (gone, pool.statistics().refused) == ([], 1)
 
 
 def test_what_has_just_been_used_goes_last() -> None:
@@ -138,15 +130,17 @@ def test_of_what_is_being_worked_on_each_gets_as_much_as_is_left_to_others() -> 
     pool.lend("e", "request", 10)
 
 
-def test_what_is_being_worked_on_goes_before_what_waits() -> None:
-    """An idle session is worth less than a request, be it of the same client."""
+def test_for_what_cannot_be_taken_back_nothing_is_taken_back() -> None:
+    """When there is no more, what is new is refused: as one's own share if one has anything."""
     pool, gone = Pool("most", 10), list[str]()
-    for i in range(10):
-        _waiting(pool, "a", 1, gone, f"a{i}")
-    pool.lend("a", "request", 1)
-    assert gone == ["a0"]
+    _waiting(pool, "a", 6, gone)
     pool.lend("b", "request", 2)
-    assert gone == ["a0", "a1", "a2"]
+    with pytest.raises(Overdrawn, match="2 bytes are kept for you already; most is 10") as own:
+        pool.lend("b", "request", 1)
+    with pytest.raises(Overdrawn, match="8 bytes are kept already; most is 10") as others:
+        pool.lend("c", "request", 3)
+    assert (own.value.is_own, others.value.is_own, gone) == (True, False, [])
+    pool.lend("c", "request", 2)
 
 
 def test_one_holder_has_a_bound_of_its_own() -> None:
@@ -160,20 +154,19 @@ def test_one_holder_has_a_bound_of_its_own() -> None:
     pool.lend("a", "request", 1)
 
 
-def test_a_loan_that_grows_makes_others_give_way_and_not_itself() -> None:
+def test_a_loan_that_cannot_grow_is_as_it_was() -> None:
     """Growing is asking for more."""
-    pool, gone = Pool("most", 10), list[str]()
-    _waiting(pool, "a", 6, gone)
-    mine = _waiting(pool, "b", 2, gone)
-    mine.change(4)
-    assert not gone
-    mine.change(5)
-    assert gone == ["a"]
-    mine.change(1)
-    assert (pool.lent, mine.amount) == (1, 1)
+    pool = Pool("most", 10)
+    loan = pool.lend("a", "answer", 2)
+    loan.change(5)
     with pytest.raises(Overdrawn):
-        mine.change(11)
-    assert (pool.lent, mine.amount) == (1, 1)
+        loan.change(6)
+    assert (pool.lent, loan.amount) == (5, 5)
+    loan.change(1)
+    assert (pool.lent, loan.amount) == (1, 1)
+    loan.give_back()
+    loan.change(7)
+    assert pool.lent == 0
 
 
 def test_statistics_say_for_what_there_are_loans() -> None:
@@ -182,7 +175,7 @@ def test_statistics_say_for_what_there_are_loans() -> None:
     places = account.places("sessions", "max_sessions", 2)
     assert account.places("sessions", "max_sessions", 2) is places
     account.bytes.lend("a", "bodies", 10)
-    account.bytes.lend("b", "sessions", 5, lambda: None)
+    account.bytes.lend("b", "sessions", 5)
     places.lend("b", "sessions", 1, lambda: None)
     statistics = account.statistics()
     assert statistics["bytes"].of == {"bodies": 10, "sessions": 5}
@@ -237,19 +230,6 @@ def test_whatever_is_asked_the_sums_are_right_and_no_bound_is_exceeded(
     assert pool.statistics().holders == pool.lent == 0
 
 
-def test_nothing_gives_way_to_what_is_refused_all_the_same() -> None:
-    """A session would end for a request that finds no room either way."""
-    pool = Pool("max_things", 100, 50, own_setting="max_things_of_one")
-    gone: list[str] = []
-    pool.lend("hog", "sessions", 10, lambda: gone.append("session"))
-    pool.lend("hog", "requests", 30)
-    with pytest.raises(Overdrawn, match="max_things_of_one"):
-        pool.lend("hog", "requests", 30)
-    assert not gone
-    pool.lend("hog", "requests", 20)
-    assert gone == ["session"]
-
-
 def test_a_loan_of_nothing_counts_for_its_holder_once_it_grows() -> None:
     """The pool forgot whose it was when the same holder had given everything else back."""
     pool = Pool("most", 10)
@@ -261,12 +241,28 @@ def test_a_loan_of_nothing_counts_for_its_holder_once_it_grows() -> None:
     assert (pool.lent, pool.statistics().holders) == (0, 0)
 
 
-def test_a_loan_that_goes_with_what_gives_way_for_it_stays_given_back() -> None:
-    """It came back among those that wait, and was taken for ever."""
-    pool = Pool("most", 10)
-    pool.lend("a", "session", 4, lambda: grown.give_back())
-    grown = pool.lend("a", "stream", 4, lambda: pytest.fail("it is given back already"))
-    grown.change(8, own_gives_way=True)
-    assert (pool.lent, grown.is_given_back) == (0, True)
-    pool.lend("b", "stream", 10, lambda: None)
-    assert pool.statistics().taken_back == 1
+def test_what_is_taken_back_may_give_back_and_borrow() -> None:
+    """A session gives back all that it has; what ends with it may be of the client that asks."""
+    pool = Pool("most", 4)
+    places = Pool("places", 2)
+    grown = pool.lend("a", "stream", 2)
+
+    def end() -> None:
+        grown.give_back()
+        pool.lend("a", "goodbye", 1)
+
+    lend_all(((places, 1), (pool, 0)), "a", "session", end)
+    lend_all(((places, 1), (pool, 0)), "b", "session", end)
+    lend_all(((places, 1), (pool, 1)), "b", "session", end)
+    assert (pool.lent_to("a"), pool.lent_to("b"), places.lent) == (1, 1, 2)
+
+
+def test_of_several_pools_all_lend_or_none() -> None:
+    """A place without memory is no use."""
+    places, pool, gone = Pool("places", 2), Pool("most", 2), list[str]()
+    for amount, name in ((2, "first"), (1, "second")):
+        try:
+            lend_all(((places, 1), (pool, amount)), "a", "session", lambda name=name: gone.append(name))  # type: ignore[misc]
+        except Overdrawn:
+            gone.append(f"not {name}")
+    assert (places.lent, pool.lent, gone) == (1, 2, ["not second"])
