@@ -1,4 +1,4 @@
-"""Every limit of the library, with its name, unit and default, and the checks of numbers and options given."""
+"""The limits that can be set, with names, units and defaults, and the checks of numbers and options given."""
 
 from __future__ import annotations
 
