@@ -367,7 +367,7 @@ class Limits:
 
     Attributes:
         max_inbound_requests: Requests of the peer that are served at once. Further ones wait, unstarted; answers,
-            cancellations and pings still get through. Also of the questions that come with one modern result.
+            cancellations and pings still get through. It also bounds the questions in one modern result.
         max_waiting_bytes: What the waiting requests may weigh, as they came. Beyond it reading pauses, for
             `slow_consumer_timeout` at most; then requests are refused with ``SERVER_BUSY``, until half is free.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
@@ -387,8 +387,8 @@ class Limits:
     Attributes:
         max_outbox_bytes: What may lie ready to be written before senders wait. If what cannot wait (refusals,
             answers to pings) exceeds it alone, nothing is read either until the peer reads.
-        max_notifications: Notifications that wait to be handled: of the progress of each call, of all others
-            together, of `Server.notify` for one session, and different changes for one listener of a client.
+        max_notifications: How many notifications may wait to be handled: for each call its progress, all others
+            together, those of `Server.notify` for one session, different changes for one listener of a client.
         max_kept_bytes: What a server keeps for all its clients together, in memory: requests, answers not yet
             read, sessions, parked handlers, subscriptions, events. Beyond it, what is new is refused with
             ``SERVER_BUSY``. One client gets at most as much as is left to all others.
