@@ -1,4 +1,4 @@
-"""Every limit of the library, with its name, unit and default, and the checks of numbers and options given."""
+"""The limits that can be set, with names, units and defaults, and the checks of numbers and options given."""
 
 from __future__ import annotations
 
@@ -367,7 +367,7 @@ class Limits:
 
     Attributes:
         max_inbound_requests: Requests of the peer that are served at once. Further ones wait, unstarted; answers,
-            cancellations and pings still get through. Also of the questions that come with one modern result.
+            cancellations and pings still get through. It also bounds the questions in one modern result.
         max_waiting_bytes: What the waiting requests may weigh, as they came. Beyond it reading pauses, for
             `slow_consumer_timeout` at most; then requests are refused with ``SERVER_BUSY``, until half is free.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
@@ -375,8 +375,8 @@ class Limits:
             resources that these name, or those of a session of the legacy era. Further ones are refused.
         max_input_rounds: How often one request may ask for input before it fails.
         max_threads: Tools and resources written as plain functions, and files, that threads run and read at once,
-            per server and run of Trio. Over HTTP and sockets one client gets three quarters of them at most; who
-            waits is served in turn.
+            per server and run of Trio. Further calls wait, and go on in the order in which they came. Over HTTP
+            and sockets one client gets three quarters of the threads at most.
         max_asking_threads: Threads that wait for an answer of their client, per server and run of Trio; further
             questions of plain functions are refused with ``SERVER_BUSY``.
         max_upstreams: Connections of a running `Proxy` to its server; one client gets half of them. For a further
@@ -387,14 +387,15 @@ class Limits:
     Attributes:
         max_outbox_bytes: What may lie ready to be written before senders wait. If what cannot wait (refusals,
             answers to pings) exceeds it alone, nothing is read either until the peer reads.
-        max_notifications: Notifications that wait to be handled: of the progress of each call, of all others
-            together, of `Server.notify` for one session, and different changes for one listener of a client.
+        max_notifications: How many notifications may wait to be handled: for each call its progress, all others
+            together, those of `Server.notify` for one session, different changes for one listener of a client.
         max_kept_bytes: What a server keeps for all its clients together, in memory: requests, answers not yet
             read, sessions, parked handlers, subscriptions, events. Beyond it, what is new is refused with
             ``SERVER_BUSY``. One client gets at most as much as is left to all others.
         max_kept_bytes_per_principal: The same, for one client: a principal, or an address without authentication.
         max_parked: Handlers that wait for their client between two of its requests, per running server; one
-            client gets a tenth of them. For a further one the one that is parked for longest is cancelled.
+            client gets a tenth of them, and is refused more. When all are taken, the handler that is parked for
+            longest is cancelled for a new one.
         parked_timeout: How long such a handler waits, and how long its state is good for; more than 0.
         max_tasks: Tasks that a running server keeps until their ``ttl`` is over; one client gets a tenth of them.
             A further one is refused with ``SERVER_BUSY``, or answered without a task if it need not be one.
@@ -447,42 +448,42 @@ class Limits:
 
     @property
     def max_decoded_bytes(self) -> int:
-        """What one received message may take decoded, and the pages of a list that is read in one go: 128 MiB."""
+        """What one received message may take decoded, and a list that is read in one go; by default 128 MiB."""
         return 8 * self.max_message_bytes
 
     @property
     def max_inbound_bytes(self) -> int:
-        """What the requests being served may take, and unfinished responses over HTTP: 64 MiB."""
+        """What the requests being served may take, and unfinished responses over HTTP; by default 64 MiB."""
         return 4 * self.max_message_bytes
 
     @property
     def max_subscription_bytes(self) -> int:
-        """What the subscriptions of one connection may take, or over HTTP of one client: 8 MiB."""
+        """What the subscriptions of one connection may take, or over HTTP of one client; by default 8 MiB."""
         return self.max_message_bytes // 2
 
     @property
     def max_notification_bytes(self) -> int:
-        """What the progress of all calls may take that waits, and all other notifications: 16 MiB each."""
+        """What waiting progress of all calls, and all other notifications, may take; by default 16 MiB each."""
         return self.max_message_bytes
 
     @property
     def max_task_result_bytes(self) -> int:
-        """The largest result of a task, as JSON: 8 MiB."""
+        """The largest result of a task, as JSON; by default 8 MiB."""
         return self.max_message_bytes // 2
 
     @property
     def max_parked_per_principal(self) -> int:
-        """The parked handlers of one client: a principal, an address or a connection: 1,000."""
+        """The parked handlers of one client (a principal, an address or a connection); by default 1,000."""
         return max(1, self.max_parked // 10)
 
     @property
     def max_tasks_per_principal(self) -> int:
-        """The tasks of one client: 1,000."""
+        """The tasks of one client; by default 1,000."""
         return max(1, self.max_tasks // 10)
 
     @property
     def max_upstreams_per_principal(self) -> int:
-        """The connections of a proxy for one client: 100."""
+        """The connections of a proxy for one client; by default 100."""
         return max(1, self.max_upstreams // 2)
 
 
@@ -495,13 +496,11 @@ class SocketServerSettings:
     not even a subscription.
 
     Attributes:
-        max_connections: Connections at once. Once all are in use, the address with most of them loses one to an
-            address with fewer: an idle one at once, and a busy one after a second. If all addresses have as many,
-            a new connection replaces the one that has been idle longest, or waits for one. The limit is lower if
-            the process may not open so many files.
+        max_connections: Connections at once. For a further one, the one that has been idle longest is closed; if
+            none is idle, the new one is closed. The limit is lower if the process may not open so many files.
         max_connections_per_address: The same, of one address (IPv6: one network), of one user at a Unix socket,
-            or of one certificate over TLS, once it is known. A new connection replaces that of its own which has
-            been idle longest; if none is idle, it is closed.
+            or of one certificate over TLS, once it is known: a further one takes the place of an idle one of the
+            same.
         message_timeout: How long a connection may take to send a message, from its first byte to its last,
             without the time in which nothing is read because too much waits; and the first message, from the
             beginning of the connection, with the handshake of TLS.

@@ -6,6 +6,7 @@ How the pages look, and whether all links of the site lead somewhere, `make docs
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 import tomllib
 from typing import Final
@@ -50,6 +51,16 @@ def test_everything_in_the_reference_can_be_described() -> None:
     for page in REFERENCE:
         for name in assemble.names_on(page.read_text(encoding="utf-8")):
             assert name.rpartition(".")[2] in assemble.described([name])
+
+
+def test_what_a_property_is_comes_without_a_colon() -> None:
+    """Sphinx takes what is before a colon in its first line for its type, and shows it below the rest."""
+    for module in assemble.PACKAGES.values():
+        for name in module.__all__:
+            members = inspect.getmembers(getattr(module, name), lambda each: isinstance(each, property))
+            for member, value in members:
+                first = "" if member[0] == "_" else (value.__doc__ or "").partition("\n")[0]
+                assert not re.search(r":.", re.sub(r"`[^`]*`", "", first)), f"{name}.{member}"
 
 
 def test_every_page_is_on_the_front_page() -> None:

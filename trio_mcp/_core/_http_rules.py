@@ -799,12 +799,11 @@ class HttpServerSettings:
             the session ends.
         send_timeout: How long a client may read nothing before its connection is cut.
         idle_timeout: How long a connection is kept without a request.
-        max_connections: Connections at once. Once all are in use, the address with most of them loses one to an
-            address with fewer: an idle one, without a request, at once, and a busy one after a second. If all
-            addresses have as many, a new connection replaces the one that has been idle longest, or waits for
-            one. The limit is lower if the process may not open so many files.
-        max_connections_per_address: The same, of one address (IPv6: one network) that is not a trusted proxy's.
-            A new connection replaces that of its own which has been idle longest; if none is idle, it is closed.
+        max_connections: Connections at once. For a further one, the one that has been idle longest, without a
+            request, is closed; if none is idle, the new one gets 503, or over TLS is closed. The limit is lower
+            if the process may not open so many files.
+        max_connections_per_address: The same, of one address (IPv6: one network) that is not a trusted proxy's:
+            a further one takes the place of an idle one of the same address.
         websocket: Whether a GET at `path` that asks for it becomes a WebSocket, and is served as a session that
             ends with it. With `McpASGI` the host has to serve WebSockets, and to keep some of their limits.
         keep_alive_interval: How long a stream is silent before a comment is sent, and how long a request may take
@@ -821,7 +820,7 @@ class HttpServerSettings:
             longest; 503 if none is idle.
         max_sessions_per_principal: The same, of one client: a principal, or an address if there is no
             `authenticate`. A new session replaces that of its own which has been idle longest; 429 if none is
-            idle, or if more than a hundred, and then all of its sessions in 30 seconds, were replaced so.
+            idle, or if it has too many replaced: a hundred at once, and as many as it may have in 30 seconds.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
     """
 

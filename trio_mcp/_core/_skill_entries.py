@@ -44,7 +44,7 @@ class Skill:
 
     @property
     def name(self) -> str:
-        """Its name, by its URI: a label, which other skills may have too."""
+        """Its name, by its URI; a label, which other skills may have too."""
         return self.uri.removesuffix("/SKILL.md").rpartition("/")[2]
 
     @property

@@ -466,7 +466,7 @@ class HttpCall(CheckedAnswer, abc.ABC):
 
     @property
     def key(self) -> str:
-        """Whose limits apply: the principal's, or the address's if there is none (IPv6 by network)."""
+        """Whose limits apply; the principal, or the address if there is none (IPv6 by network)."""
         client = self.client
         if self.principal is not None:
             return f"principal {self.principal}"

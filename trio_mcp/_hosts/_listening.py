@@ -244,7 +244,7 @@ class _Failures:
     """The failures of accepting. One ends one connection; many are followed by a pause.
 
     Args:
-        connections: All connections, which give way when the machine has no room for more.
+        connections: All connections; when the machine has no room for more, one that rests is closed.
     """
 
     def __init__(self, connections: Connections[Any]) -> None:
@@ -266,7 +266,7 @@ class _Failures:
             if has_room:
                 _log.warning("a connection could not be accepted: %s", error)
             else:
-                _log.error("this machine has no room for another connection (%s); others give way", error)
+                _log.error("this machine has no room for another connection (%s); idle ones are closed", error)
         if has_room:
             must_pause = self._in_a_row % FAILURES_PER_PAUSE == 0
         else:

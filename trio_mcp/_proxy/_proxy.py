@@ -90,7 +90,7 @@ class Proxy(Servable[None]):
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
-        """The revisions that clients may speak: all."""
+        """The revisions that clients may speak, which are all."""
         return tuple(Revision)
 
     @asynccontextmanager

@@ -602,7 +602,7 @@ class Context(AskingContext, Generic[StateT]):
 
     @property
     def request_id(self) -> RequestId:
-        """The request's id: unique among the client's requests in flight, not longer."""
+        """The request's id, unique among the client's requests in flight, not longer."""
         return self._exchange.request.id
 
     @property
@@ -869,7 +869,7 @@ class Context(AskingContext, Generic[StateT]):
 
     @property
     def is_task(self) -> bool:
-        """Whether the request was answered with a task already: its client comes back for the result."""
+        """Whether the request was answered with a task already, so that its client comes back for the result."""
         return getattr(self._requester, "is_task", False)
 
     async def begin_task(self) -> bool:

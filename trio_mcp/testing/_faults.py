@@ -180,7 +180,7 @@ class WithFaults(Generic[_Fault]):
 
     @property
     def happened(self) -> tuple[_Fault, ...]:
-        """What has gone wrong so far, in order: as `faults` of another one it is a script that does the same."""
+        """What has gone wrong so far, in order; as `faults` of another one it is a script that does the same."""
         return tuple(self._happened)
 
     def _note(self, fault: _Fault) -> None:
