@@ -352,8 +352,8 @@ def _positive(default: float) -> float:
 class Limits:
     """What one connection may cost. Every queue, buffer, table and wait is bounded.
 
-    Sizes are bytes, durations are seconds; ``math.inf`` means "never" for a duration. What follows from one of
-    these can be read, and not set: `max_decoded_bytes` and others.
+    Sizes are bytes, durations are seconds; ``math.inf`` means "never" for a duration. What follows from
+    these can be read, and not set.
 
     Messages:
 
@@ -417,6 +417,23 @@ class Limits:
         lifespan_timeout: How long the lifespan may take to end when the only client has gone.
         terminate_timeout: How long a server process may take to exit after its input was closed, and again
             after it was asked to terminate, before it is killed.
+
+    What follows from these, and can be read:
+
+    Attributes:
+        max_decoded_bytes: What one received message may take decoded, and a list that is read in one go; by
+            default 128 MiB.
+        max_inbound_bytes: What the requests being served may take, and unfinished responses over HTTP; by
+            default 64 MiB.
+        max_subscription_bytes: What the subscriptions of one connection may take, or over HTTP of one client;
+            by default 8 MiB.
+        max_notification_bytes: What waiting progress of all calls, and all other notifications, may take; by
+            default 16 MiB each.
+        max_task_result_bytes: The largest result of a task, as JSON; by default 8 MiB.
+        max_parked_per_principal: The parked handlers of one client (a principal, an address or a connection);
+            by default 1,000.
+        max_tasks_per_principal: The tasks of one client; by default 1,000.
+        max_upstreams_per_principal: The connections of a proxy for one client; by default 100.
     """
 
     max_message_bytes: int = _size(16 * MIB)
@@ -445,46 +462,29 @@ class Limits:
     drain_timeout: float = _seconds(5.0)
     lifespan_timeout: float = _seconds(30.0)
     terminate_timeout: float = _seconds(2.0)
+    max_decoded_bytes: int = attrs.field(init=False, repr=False, eq=False)
+    max_inbound_bytes: int = attrs.field(init=False, repr=False, eq=False)
+    max_subscription_bytes: int = attrs.field(init=False, repr=False, eq=False)
+    max_notification_bytes: int = attrs.field(init=False, repr=False, eq=False)
+    max_task_result_bytes: int = attrs.field(init=False, repr=False, eq=False)
+    max_parked_per_principal: int = attrs.field(init=False, repr=False, eq=False)
+    max_tasks_per_principal: int = attrs.field(init=False, repr=False, eq=False)
+    max_upstreams_per_principal: int = attrs.field(init=False, repr=False, eq=False)
 
-    @property
-    def max_decoded_bytes(self) -> int:
-        """What one received message may take decoded, and a list that is read in one go; by default 128 MiB."""
-        return 8 * self.max_message_bytes
-
-    @property
-    def max_inbound_bytes(self) -> int:
-        """What the requests being served may take, and unfinished responses over HTTP; by default 64 MiB."""
-        return 4 * self.max_message_bytes
-
-    @property
-    def max_subscription_bytes(self) -> int:
-        """What the subscriptions of one connection may take, or over HTTP of one client; by default 8 MiB."""
-        return self.max_message_bytes // 2
-
-    @property
-    def max_notification_bytes(self) -> int:
-        """What waiting progress of all calls, and all other notifications, may take; by default 16 MiB each."""
-        return self.max_message_bytes
-
-    @property
-    def max_task_result_bytes(self) -> int:
-        """The largest result of a task, as JSON; by default 8 MiB."""
-        return self.max_message_bytes // 2
-
-    @property
-    def max_parked_per_principal(self) -> int:
-        """The parked handlers of one client (a principal, an address or a connection); by default 1,000."""
-        return max(1, self.max_parked // 10)
-
-    @property
-    def max_tasks_per_principal(self) -> int:
-        """The tasks of one client; by default 1,000."""
-        return max(1, self.max_tasks // 10)
-
-    @property
-    def max_upstreams_per_principal(self) -> int:
-        """The connections of a proxy for one client; by default 100."""
-        return max(1, self.max_upstreams // 2)
+    def __attrs_post_init__(self) -> None:
+        message = self.max_message_bytes
+        follows = {
+            "max_decoded_bytes": 8 * message,
+            "max_inbound_bytes": 4 * message,
+            "max_subscription_bytes": message // 2,
+            "max_notification_bytes": message,
+            "max_task_result_bytes": message // 2,
+            "max_parked_per_principal": max(1, self.max_parked // 10),
+            "max_tasks_per_principal": max(1, self.max_tasks // 10),
+            "max_upstreams_per_principal": max(1, self.max_upstreams // 2),
+        }
+        for name, value in follows.items():
+            object.__setattr__(self, name, value)
 
 
 @final

@@ -170,8 +170,9 @@ def test_each_code_has_its_own_meaning() -> None:
 
 # Limits.
 
-DURATIONS: Final = [name for name in attrs.asdict(Limits()) if name.endswith("_timeout")]
-SIZES: Final = [name for name in attrs.asdict(Limits()) if name not in DURATIONS]
+GIVEN: Final = [field.name for field in attrs.fields(Limits) if field.init]
+DURATIONS: Final = [name for name in GIVEN if name.endswith("_timeout")]
+SIZES: Final = [name for name in GIVEN if name not in DURATIONS]
 
 
 def make_limits(name: str, value: object) -> Limits:
@@ -183,7 +184,7 @@ def test_every_limit_has_a_name_a_unit_and_a_default() -> None:
     """Promise 10; sizes and counts are above zero, durations may be zero, and each is described."""
     limits = Limits()
     for name, value in attrs.asdict(limits).items():
-        assert type(value) is (int if name in SIZES else float)
+        assert type(value) is (float if name in DURATIONS else int)
         assert 0 < value < math.inf
         assert f"\n    {name}: " in (inspect.getdoc(Limits) or ""), f"{name} is not described"
 
