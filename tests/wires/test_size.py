@@ -22,7 +22,8 @@ from trio_mcp.types import TextContent
 PACKAGE: Final = Path(trio_mcp.__file__).parent
 TRACED: Final = PROGRAMS / "traced.py"
 FILES_OF_A_STDIO_CALL: Final = 21
-FILES_OF_A_POST: Final = {"legacy": 25, "modern": 19}
+# In the legacy era one more since a message ends by a call (`_channel.end_message`), and not by the garbage collector.
+FILES_OF_A_POST: Final = {"legacy": 26, "modern": 19}
 FILES_OF_CALL_TOOL: Final = 19
 
 

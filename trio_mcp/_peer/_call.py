@@ -19,7 +19,7 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
-from .._channel import Origin, Outgoing, end_message, hold_message
+from .._channel import Origin, Outgoing, hold_message
 from .._codec._jsonrpc import RequestId
 from .._errors import LocalProtocolError
 from .._limits import Limits, check_seconds
@@ -686,8 +686,3 @@ class QueuedMessage:
         """Return what says that a message cannot be served, which is done with when that is written."""
         hold_message(origin)
         return cls(Outgoing(data, origin=origin), urgent=True, ends=origin)
-
-    def end(self) -> None:
-        """It is written, or never will be."""
-        if self.ends is not None:
-            end_message(self.ends)

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 import attrs
 import trio
 
-from .._channel import Channel, Outgoing
+from .._channel import Channel, Outgoing, end_message
 from .._codec._jsonrpc import RequestId
 from .._errors import ConnectionLost
 from .._logs import Log, is_wire_shown
@@ -287,7 +287,7 @@ class SendQueue:
         """Withdraw a message, unless it was taken to be written."""
         if entry in self._entries:
             self._take_out(entry)
-            entry.end()
+            end_message(entry.ends)
         self._after_leaving()
 
     def withdraw_all_of(self, exchange: Exchange) -> None:
@@ -295,7 +295,7 @@ class SendQueue:
         if self._entries:
             for entry in tuple(self._indexed().of.get(exchange, ())):
                 self._take_out(entry)
-                entry.end()
+                end_message(entry.ends)
                 if entry.calls and self.on_question_withdrawn is not None:
                     self.on_question_withdrawn(entry)
         self._after_leaving()
@@ -369,7 +369,7 @@ class SendQueue:
         if has_rest:
             self.keep_rest(taken.pop())
         for entry in taken:
-            entry.end()
+            end_message(entry.ends)
         self._after_leaving()
 
     def keep_rest(self, entry: QueuedMessage) -> None:
@@ -384,7 +384,7 @@ class SendQueue:
             self._being_written = False
             taken, self._taken = self._taken, ()
             for entry in taken:
-                entry.end()
+                end_message(entry.ends)
         self._after_leaving()
 
     def _clear(self) -> None:
@@ -512,7 +512,7 @@ class Writer:
         else:
             self._mark_written((message,))
             if is_written:
-                message.end()
+                end_message(message.ends)
             else:
                 queue.keep_rest(message)
 
