@@ -143,6 +143,12 @@ class _Index:
         self.rests.pop(entry, None)
 
 
+def _end(entry: QueuedMessage) -> None:
+    """A message is written, or never will be."""
+    if entry.ends is not None:
+        end_message(entry.ends)
+
+
 @final
 @attrs.define(eq=False)
 class SendQueue:
@@ -287,7 +293,7 @@ class SendQueue:
         """Withdraw a message, unless it was taken to be written."""
         if entry in self._entries:
             self._take_out(entry)
-            end_message(entry.ends)
+            _end(entry)
         self._after_leaving()
 
     def withdraw_all_of(self, exchange: Exchange) -> None:
@@ -295,7 +301,7 @@ class SendQueue:
         if self._entries:
             for entry in tuple(self._indexed().of.get(exchange, ())):
                 self._take_out(entry)
-                end_message(entry.ends)
+                _end(entry)
                 if entry.calls and self.on_question_withdrawn is not None:
                     self.on_question_withdrawn(entry)
         self._after_leaving()
@@ -369,7 +375,7 @@ class SendQueue:
         if has_rest:
             self.keep_rest(taken.pop())
         for entry in taken:
-            end_message(entry.ends)
+            _end(entry)
         self._after_leaving()
 
     def keep_rest(self, entry: QueuedMessage) -> None:
@@ -384,7 +390,7 @@ class SendQueue:
             self._being_written = False
             taken, self._taken = self._taken, ()
             for entry in taken:
-                end_message(entry.ends)
+                _end(entry)
         self._after_leaving()
 
     def _clear(self) -> None:
@@ -512,7 +518,7 @@ class Writer:
         else:
             self._mark_written((message,))
             if is_written:
-                end_message(message.ends)
+                _end(message)
             else:
                 queue.keep_rest(message)
 
