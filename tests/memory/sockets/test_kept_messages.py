@@ -182,6 +182,29 @@ async def test_when_it_ends_everything_is_given_back(how: str, autojump_clock: o
             assert not served.pool.lent
 
 
+async def test_what_lasts_keeps_nothing_of_what_came_with_it() -> None:
+    """A subscription, or a slow call, kept the answers to all calls that were read in one piece with it."""
+    async with serving() as served, trio.open_nursery() as nursery:
+
+        @served.server.tool
+        async def large() -> str:
+            return GREAT
+
+        async def read() -> None:
+            while await served.stream.receive_some():
+                pass
+
+        nursery.start_soon(read)
+        listen = modern(1, "subscriptions/listen", notifications={"toolsListChanged": True})
+        slow, great = call(2, "wait", "x"), modern(3, "tools/call", name="large", arguments={})
+        await served.say(listen, great, slow)
+        assert (served.pool.lent, served.watched.rests) == (0, False)
+        assert served.channel._kept < 8 * KIB
+        await served.say(give_up(1), give_up(2))
+        assert served.is_at_rest()
+        nursery.cancel_scope.cancel()
+
+
 # At random.
 
 STORM = Limits(
