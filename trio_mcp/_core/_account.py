@@ -300,14 +300,15 @@ def lend_all(
     Raises:
         Overdrawn: A pool has nothing left.
     """
+    loans = list[Loan]()
     with ExitStack() as lent:
-        loans = list[Loan]()
-        for pool, amount in amounts:
-            loan = pool.lend(client, kind, amount, give_way, own_gives_way=own_gives_way)
-            loans.append(lent.enter_context(loan))
-            give_way = None
+        # The place last: none is taken back from others for what is refused all the same.
+        for number, (pool, amount) in reversed([*enumerate(amounts)]):
+            ends = None if number else give_way
+            loan = pool.lend(client, kind, amount, ends, own_gives_way=own_gives_way)
+            loans.insert(0, lent.enter_context(loan))
         lent.pop_all()
-        return tuple(loans)
+    return tuple(loans)
 
 
 @final

@@ -183,8 +183,8 @@ def _audit(socket: StreamSocket, reason: str, limit: str | None) -> None:
 # What a connection keeps.
 #
 # Kept true: `_kept` is what the client has sent of the next line, plus the amounts of all origins that are open.
-# Each piece that is read has an origin, which is open until all messages in it are done with, and gives its
-# amount back then. When none is open, the connection rests.
+# Each message has an origin, which is open until it is done with, and gives its amount back then. Of very many
+# that are read together, small ones share some. When none is open, the connection rests.
 #
 # Up to `ALLOWANCE` nothing is lent; beyond it, one loan of the account covers everything. A message for which
 # there is no room is refused, and the connection of one that is not complete is cut.
@@ -192,7 +192,7 @@ def _audit(socket: StreamSocket, reason: str, limit: str | None) -> None:
 
 @final
 class LineOrigin:
-    """Some lines that were read together, as the origin of the messages in them; see `Origin`.
+    """A line, or some that were read together, as the origin of the messages in them; see `Origin`.
 
     Attributes:
         principal: Who has sent them.
@@ -328,15 +328,18 @@ class ServedChannel(StreamChannel):
         if not self._origins:
             self._limits.work(self._socket)
         sizes = [len(line) if isinstance(line, bytes) else 2 * FRAGMENT_BYTES for line in lines]
-        if max(sizes) <= SMALL and len(sizes) <= STEP // SMALL:
-            return self._messages(lines, sum(sizes) + SMALL_WEIGHT * len(sizes))
+        are_few = len(sizes) <= STEP // SMALL  # then each has an origin, and none lasts as long as another
         messages: list[Received] = []
         group: list[bytes | OversizedLine] = []
         amount = 0
         for line, size in zip(lines, sizes, strict=True):
             group.append(line)
-            amount += size + (cost_of_json(line) if isinstance(line, bytes) else 0)
-            if amount >= STEP:
+            amount += size
+            if are_few and size <= SMALL:
+                amount += SMALL_WEIGHT
+            elif isinstance(line, bytes):
+                amount += cost_of_json(line)
+            if are_few or amount >= STEP:
                 messages += self._messages(group, amount)
                 group, amount = [], 0
         return messages + self._messages(group, amount) if group else messages

@@ -141,7 +141,8 @@ class _Places:
 
     def _set_deadlines(self) -> None:
         for scope, client in self._waiting.items():
-            scope.deadline = self._deadline(client)
+            deadline = self._deadline(client)
+            scope.deadline = deadline if deadline == math.inf else min(scope.deadline, deadline)
 
     def _deadline(self, client: Client) -> float:
         """Return until when it makes sense to wait for a place."""

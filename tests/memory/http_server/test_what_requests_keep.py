@@ -384,3 +384,35 @@ async def test_what_an_ended_session_has_queued_is_kept_until_it_is_read(autojum
                 assert len((await events.message())["params"]["data"]) == 60_000
         await trio.testing.wait_all_tasks_blocked()
         assert not bytes_of(server).of
+
+
+async def test_what_a_session_never_takes_is_given_back_when_its_client_leaves(autojump_clock: object) -> None:
+    """It has no room for requests for a while, and takes neither that POST nor what it weighs."""
+    gate = Gate(Limits(max_inbound_requests=1, max_waiting_bytes=1, slow_consumer_timeout=3_600))
+    async with open_raw(gate.server) as raw, trio.open_nursery() as nursery:
+        begun = await raw.send(initialize("2025-11-25"))
+        headers = {"MCP-Protocol-Version": "2025-11-25", "Mcp-Session-Id": begun.headers["mcp-session-id"]}
+
+        def post(id: int, items: list[Any]) -> trio.CancelScope:
+            params = {"name": "hold", "arguments": {"items": items}}
+            message = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+            scope = trio.CancelScope()
+
+            async def send() -> None:
+                with scope:
+                    await raw.send(message, headers)
+
+            nursery.start_soon(send)
+            return scope
+
+        for id in (1, 2):
+            post(id, [])
+            await trio.testing.wait_all_tasks_blocked()
+        assert "requests" not in bytes_of(gate.server).of
+        leaving = post(3, ["x" * 100_000])
+        await trio.testing.wait_all_tasks_blocked()
+        assert bytes_of(gate.server).of["requests"] > 100_000
+        leaving.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert "requests" not in bytes_of(gate.server).of
+        gate.opened.set()

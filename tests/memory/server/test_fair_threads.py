@@ -192,3 +192,48 @@ async def test_who_waits_in_vain_is_refused_in_time(autojump_clock: trio.testing
     with trio.fail_after(1):
         (await places.take(("hog", True))).close()
     assert places._left_behind.total == 0
+
+
+async def test_what_others_leave_behind_gives_no_more_time(autojump_clock: trio.testing.MockClock) -> None:
+    """A client whose places are all left behind waited for as long as another gave up its calls again and again."""
+    places = _Places(Limits(max_threads=4, thread_timeout=5))
+    held = [await places.take(("hog", True)) for _ in range(3)]
+    for left in held:
+        places.leave_behind(left, ("hog", True))
+
+    async def give_up_often() -> None:
+        for _ in range(20):
+            place = await places.take(("other", True))
+            places.leave_behind(place, ("other", True))
+            await trio.sleep(1)
+            place.close()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(give_up_often)
+        with pytest.raises(RequestError, match="given up"):
+            await places.take(("hog", True))
+        assert trio.current_time() == 5
+
+
+async def test_who_is_cancelled_anywhere_keeps_no_place() -> None:
+    """At each checkpoint of waiting: for a place of its own, for any, and with both in hand."""
+    for others in (("a",), ("a", "a", "a"), ("b", "b", "b", "c"), ()):
+        for turns in range(6):
+            places = _Places(Limits(max_threads=4))
+            held = [await places.take((name, True)) for name in others]
+            async with trio.open_nursery() as nursery:
+                with trio.CancelScope() as scope:
+
+                    async def cancel(turns: int = turns, scope: trio.CancelScope = scope) -> None:
+                        for _ in range(turns):
+                            await trio.lowlevel.checkpoint()
+                        scope.cancel()
+
+                    nursery.start_soon(cancel)
+                    with await places.take(("a", True)):
+                        await trio.lowlevel.checkpoint()
+            for place in held:
+                place.close()
+            assert (places._all.borrowed_tokens, places._waiting, places._left_behind.total) == (0, {}, 0)
+            gc.collect()
+            assert not places._of_one

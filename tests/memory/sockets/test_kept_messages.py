@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any, cast, final
 
@@ -179,3 +180,99 @@ async def test_when_it_ends_everything_is_given_back(how: str, autojump_clock: o
             await served.stream.send_stream.aclose()
             await trio.sleep(60)
             assert not served.pool.lent
+
+
+async def test_what_lasts_keeps_nothing_of_what_came_with_it() -> None:
+    """A subscription, or a slow call, kept the answers to all calls that were read in one piece with it."""
+    async with serving() as served, trio.open_nursery() as nursery:
+
+        @served.server.tool
+        async def large() -> str:
+            return GREAT
+
+        async def read() -> None:
+            while await served.stream.receive_some():
+                pass
+
+        nursery.start_soon(read)
+        listen = modern(1, "subscriptions/listen", notifications={"toolsListChanged": True})
+        slow, great = call(2, "wait", "x"), modern(3, "tools/call", name="large", arguments={})
+        await served.say(listen, great, slow)
+        assert (served.pool.lent, served.watched.rests) == (0, False)
+        assert served.channel._kept < 8 * KIB
+        await served.say(give_up(1), give_up(2))
+        assert served.is_at_rest()
+        nursery.cancel_scope.cancel()
+
+
+# At random.
+
+STORM = Limits(
+    max_inbound_requests=3,
+    max_waiting_bytes=300 * KIB,
+    max_notifications=2,
+    slow_consumer_timeout=0.5,
+    goodbye_timeout=0.5,
+    max_message_bytes=4096 * KIB,
+)
+
+
+def anything(chance: random.Random) -> object:
+    """Return a message, small or large, of any kind; ids are used again."""
+    id, text = chance.randrange(8), chance.choice(["t", "t" * 5 * KIB, GREAT])
+    if chance.random() < 0.7:
+        return chance.choice([call(id, chance.choice(["echo", "wait", "nap", "unknown"]), text), give_up(id)])
+    listen = modern(id, "subscriptions/listen", notifications={"toolsListChanged": True})
+    return chance.choice(
+        [
+            {"jsonrpc": "2.0", "method": "x/news", "params": {"text": text}},
+            {"jsonrpc": "2.0", "id": id, "result": {"text": text}},
+            {"jsonrpc": "2.0", "id": id, "method": 2, "text": text},
+            b'{"text": "' + text.encode(),
+            b"{" + b"t" * 5000 * KIB,
+            [call(1, "echo", text), call(2, "wait", text)],
+            listen,
+        ]
+    )
+
+
+async def say_anything(seed: int) -> None:
+    """Say a lot, let its client read fast or slowly, and check what is lent in the end."""
+    chance, pause = random.Random(seed), 0.0
+    async with serving(1024 * KIB * KIB if seed % 2 else 3072 * KIB, STORM) as served:
+
+        async def send_slowly() -> None:
+            await trio.sleep(pause)
+
+        @served.server.tool
+        async def nap(text: str) -> str:
+            await trio.sleep(chance.random())
+            if chance.random() < 0.3:
+                raise ValueError
+            return text
+
+        async def read() -> None:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                while await served.stream.receive_some():
+                    pass
+
+        served.sending.send_all_hook = send_slowly
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                for _ in range(30):
+                    pause = chance.choice([0, 0, 0.3])
+                    await served.say(*(anything(chance) for _ in range(chance.randrange(1, 5))))
+                    await trio.sleep(chance.choice([0, 0.1, 1]))
+                pause = 0
+                served.gate.set()
+                await served.say(*map(give_up, range(8)))
+                await trio.sleep(60)
+                assert served.is_cut or served.is_at_rest(), seed
+            nursery.cancel_scope.cancel()
+
+
+async def test_at_rest_nothing_is_lent_whatever_was_said(autojump_clock: object) -> None:
+    """There is room for all of it, or for little."""
+    for seed in range(12):
+        await say_anything(seed)

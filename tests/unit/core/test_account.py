@@ -266,3 +266,16 @@ def test_of_several_pools_all_lend_or_none() -> None:
         except Overdrawn:
             gone.append(f"not {name}")
     assert (places.lent, pool.lent, gone) == (1, 2, ["not second"])
+
+
+def test_no_place_is_taken_back_for_what_is_refused_all_the_same() -> None:
+    """A client whose memory was used up ended the sessions of all others, one for each that it asked for in vain."""
+    places, pool, gone = Pool("places", 2), Pool("most", 9, 3), list[str]()
+    for name in ("a", "b"):
+        lend_all(((places, 1), (pool, 1)), name, "session", lambda name=name: gone.append(name))  # type: ignore[misc]
+    for _ in range(3):
+        with pytest.raises(Overdrawn, match="most"):
+            lend_all(((places, 1), (pool, 4)), "c", "session", lambda: None)
+    assert (places.lent, pool.lent, gone) == (2, 2, [])
+    place, _ = lend_all(((places, 1), (pool, 3)), "c", "session", lambda: None)
+    assert (place.amount, gone, places.lent, pool.lent) == (1, ["a"], 2, 5)
