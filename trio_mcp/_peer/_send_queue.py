@@ -433,12 +433,13 @@ class SendQueue:
             await self._nothing.park()
 
     def close(self) -> None:
-        """Drop everything, and wake all tasks that wait here."""
+        """Drop everything, also what was taken, and wake all tasks that wait here."""
         self._closed = True
         unsent = [
             entry.exchange for entry in self._entries if entry.message.answers and entry.exchange is not None
         ]
         self._clear()
+        self._taken = ()
         for lot in (self._room, self._urgent_room, self._nothing):
             lot.unpark_all()
         for exchange in unsent:

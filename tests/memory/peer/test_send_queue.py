@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,3 +94,15 @@ def test_it_does_what_a_search_would_do(steps: list[tuple[str, int]]) -> None:
             queue.withdraw(entry)  # what is not here any more cannot be taken back
         assert queue.first() == [entry for _, entry in model.lying]
         assert queue.size == sum(len(entry.message.data) for _, entry in model.lying)
+
+
+async def test_a_queue_that_was_closed_keeps_nothing_of_what_was_taken() -> None:
+    """Nobody confirms the last write: over HTTP a request was kept by its own stream until the collector came."""
+    queue = open_queue()
+    (one,) = exchanges(1)
+    queue.put(answered(one, 1))
+    (entry,) = await queue.take()
+    taken = weakref.ref(entry)
+    del entry
+    queue.close()
+    assert taken() is None

@@ -1,4 +1,4 @@
-"""What subscriptions keep, of whom, and who gives way; in both eras."""
+"""What subscriptions keep, and of whom; in both eras."""
 
 from __future__ import annotations
 

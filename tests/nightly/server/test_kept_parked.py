@@ -1,4 +1,4 @@
-"""What parked handlers keep, of whom, and who gives way (2026-07-28, basic/patterns/mrtr)."""
+"""What parked handlers keep, and of whom (2026-07-28, basic/patterns/mrtr)."""
 
 from __future__ import annotations
 

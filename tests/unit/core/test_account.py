@@ -187,7 +187,7 @@ _STEPS = st.lists(
     st.tuples(
         st.sampled_from(["lend", "firm", "back", "change", "hold", "rest"]),
         st.sampled_from("abc"),
-        st.integers(0, 12),
+        st.integers(0, 24),
         st.integers(0, 30),
     ),
     max_size=60,

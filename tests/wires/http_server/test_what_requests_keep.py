@@ -1,4 +1,4 @@
-"""What is kept of requests over HTTP: in whose name, how much at most, who gives way, and who goes on working."""
+"""What is kept of requests over HTTP: in whose name, how much at most, what is refused, and who goes on working."""
 
 from __future__ import annotations
 

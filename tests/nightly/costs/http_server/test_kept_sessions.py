@@ -1,4 +1,4 @@
-"""What sessions keep, of whom, and who gives way: one client that takes what it can, and one that is honest."""
+"""What sessions keep, and of whom: one client that takes what it can, and one that is honest."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from inside_wire import json_module
 
-# Blocks of a megabyte, of which every second one is freed: what bodies that gave way to others leave behind.
+# Blocks of a megabyte, of which every second one is freed: what bodies leave behind that others outlive.
 FRAGMENTED = """
 import sys
 from trio_mcp._codec import _json
@@ -30,6 +30,6 @@ print(before - resident())
     json_module._malloc_trim() is None, reason="glibc's allocator alone keeps pieces in the middle of its heap"
 )
 def test_memory_that_was_freed_in_pieces_goes_back_to_the_system() -> None:
-    """Otherwise clients that are made to give way take several times what the account has lent."""
+    """Otherwise clients whose requests have ended take several times what the account has lent."""
     done = subprocess.run([sys.executable, "-c", FRAGMENTED], capture_output=True, text=True, check=True)
     assert int(done.stdout) > 80

@@ -19,7 +19,7 @@ from trio_mcp import Limits
 
 @KINDS
 async def test_begun_messages_take_little_more_than_is_lent(kind: Kind, tmp_path: Path) -> None:
-    """What gives way goes at once, also while no garbage is collected."""
+    """What is refused goes at once, also while no garbage is collected."""
     server = make_server(Limits(max_kept_bytes=8 * MIB))
     data = memoryview(b'{"x": "' + b"x" * (3 * MIB))
 
