@@ -128,7 +128,7 @@ def prompt(**options: Any) -> None:
 
 def fields(cls: Any, kind: str) -> list[tuple[str, Give]]:
     """Return the settings of a class that are numbers of a kind."""
-    return [named(field.name, cls) for field in attrs.fields(cls) if field.type == kind]
+    return [named(field.name, cls) for field in attrs.fields(cls) if field.type == kind and field.init]
 
 
 def named(name: str, give: Callable[..., object]) -> tuple[str, Give]:
