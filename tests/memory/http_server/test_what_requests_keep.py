@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from collections.abc import Mapping, MutableMapping
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Final
@@ -384,3 +386,30 @@ async def test_what_an_ended_session_has_queued_is_kept_until_it_is_read(autojum
                 assert len((await events.message())["params"]["data"]) == 60_000
         await trio.testing.wait_all_tasks_blocked()
         assert not bytes_of(server).of
+
+
+async def test_what_nobody_will_read_goes_with_its_session(autojump_clock: object) -> None:
+    """When it is given back it is gone, and not when the garbage collector happens to come."""
+    server: Server[Any] = Server("s", limits=Limits(max_outbox_bytes=4 * MIB))
+
+    @server.tool
+    async def chat(ctx: Context) -> str:
+        for _ in range(50):
+            await ctx.info("x" * 60_000)
+        return "said"
+
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        async with open_raw(server, attrs.evolve(SETTINGS, json_only=True)) as raw:
+            fields = await begin(raw, HOG)
+            assert (await raw.send(calling("legacy", "chat"), fields)).status == 200
+            assert tracemalloc.get_traced_memory()[0] > 50 * 60_000
+            assert (await raw.send(None, fields, method="DELETE")).status == 204
+            await trio.testing.wait_all_tasks_blocked()
+            assert not bytes_of(server).of
+            assert tracemalloc.get_traced_memory()[0] < 1 * MIB
+    finally:
+        tracemalloc.stop()
+        gc.enable()
