@@ -257,11 +257,13 @@ class LegacySession:
         finally:
             self._has_ended = True
             self._background = None
-            self.loans.give_back(is_read=not self._visits)
+            self.loans.give_back(is_read=False)
             for loan in self._outlived:
                 loan.give_back()
             for stream in (self._standalone, *self._streams.values()):
                 stream.end()
+            if not self._visits:  # nobody will read what is queued
+                self._drop_all()
             for asked in self._asking.values():
                 asked.end()
             with trio.CancelScope(shield=True):  # neither waits for a client; the store has goodbye_timeout
@@ -284,13 +286,16 @@ class LegacySession:
         """End it, or drop what its client may never read. Never waits."""
         if everything:
             self.end(why)
-            for stream in (self._standalone, *self._streams.values()):
-                stream.abandon()
-            for asked in self._asking.values():
-                if asked.stream is not None:
-                    asked.stream.abandon()
+            self._drop_all()
         else:
             self._standalone.drop_unread()
+
+    def _drop_all(self) -> None:
+        """Drop what is queued, and give back all loans: it has ended, or is ended for want of room."""
+        asked = [asked.stream for asked in self._asking.values() if asked.stream is not None]
+        for stream in (self._standalone, *self._streams.values(), *asked):
+            stream.abandon()
+        self.loans.give_back()
 
     def _keep_declared(self, posted: PostBody) -> None:
         """Borrow for what its client declares in the handshake.
@@ -336,7 +341,7 @@ class LegacySession:
         if not self._visits:
             self._scope.deadline = self._idle_until(is_open=False)
             if self._has_ended:
-                self.loans.give_back()
+                self._drop_all()
             else:
                 self.loans.rest()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Mapping, MutableMapping
 from contextlib import AsyncExitStack, suppress
@@ -13,6 +14,7 @@ import trio
 import trio.testing
 from http_raw import Answer, Events, Raw, call_tool, open_raw
 from http_server_fixtures import EVERY_HOST
+from inside_endpoint import EventStream
 from inside_http import HttpResponse
 from raw import META, initialize
 from shared.http_server_what_requests_keep import (
@@ -384,6 +386,35 @@ async def test_what_an_ended_session_has_queued_is_kept_until_it_is_read(autojum
                 assert len((await events.message())["params"]["data"]) == 60_000
         await trio.testing.wait_all_tasks_blocked()
         assert not bytes_of(server).of
+
+
+async def test_what_nobody_will_read_goes_with_its_session(autojump_clock: object) -> None:
+    """When it is given back it is gone, and not when the garbage collector happens to come."""
+    server: Server[Any] = Server("s", limits=Limits(max_outbox_bytes=4 * MIB))
+
+    @server.tool
+    async def chat(ctx: Context) -> str:
+        for _ in range(50):
+            await ctx.info("x" * 60_000)
+        return "said"
+
+    def queued() -> int:
+        streams = [found for found in gc.get_objects() if isinstance(found, EventStream)]
+        return sum(len(data) for stream in streams for data in stream._queue.values())
+
+    gc.collect()
+    gc.disable()
+    try:
+        async with open_raw(server, attrs.evolve(SETTINGS, json_only=True)) as raw:
+            fields = await begin(raw, HOG)
+            assert (await raw.send(calling("legacy", "chat"), fields)).status == 200
+            assert queued() > 50 * 60_000
+            assert (await raw.send(None, fields, method="DELETE")).status == 204
+            await trio.testing.wait_all_tasks_blocked()
+            assert not bytes_of(server).of
+            assert not queued()
+    finally:
+        gc.enable()
 
 
 async def test_what_a_session_never_takes_is_given_back_when_its_client_leaves(autojump_clock: object) -> None:
