@@ -99,7 +99,7 @@ class Served:
 async def serving(most: int = 1024 * KIB * KIB, limits: Limits = USUAL) -> AsyncGenerator[Served]:
     served = Served(most, limits)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(served.server.serve_channel, served.channel)
+        nursery.start_soon(served.server.serve_channel, served.channel)  # noqa: ASYNC113 - it is waited for
         await trio.testing.wait_all_tasks_blocked()
         yield served
         nursery.cancel_scope.cancel()

@@ -55,6 +55,19 @@ async def ask_over_tcp(address: str, count: int) -> None:
         await trio.sleep(1)
 
 
+async def ask_over_http(url: str, count: int) -> None:
+    port = int(url.split(":")[2].split("/")[0])
+    begun: list[object] = []
+
+    async def ask_and_leave(number: int) -> None:
+        begun.append(await ask(port, number))
+
+    async with trio.open_nursery() as asking:
+        for number in range(count):
+            asking.start_soon(ask_and_leave, number)
+    print(most_memory(), flush=True)  # while nobody has taken an answer
+
+
 async def main(how: str, count: int) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(bytes(range(256)) * (1 << 15))
@@ -66,19 +79,9 @@ async def main(how: str, count: int) -> None:
                 addresses = await nursery.start(partial(serve_tcp, server, port=0))
                 await ask_over_tcp(str(addresses[0]), count)
                 print(most_memory(), flush=True)
-                nursery.cancel_scope.cancel()
-                return
-            urls = await nursery.start(partial(serve_http, server, port=0))
-            port = int(urls[0].split(":")[2].split("/")[0])
-            begun: list[object] = []
-
-            async def ask_and_leave(number: int) -> None:
-                begun.append(await ask(port, number))
-
-            async with trio.open_nursery() as asking:
-                for number in range(count):
-                    asking.start_soon(ask_and_leave, number)
-            print(most_memory(), flush=True)
+            else:
+                urls = await nursery.start(partial(serve_http, server, port=0))
+                await ask_over_http(urls[0], count)
             nursery.cancel_scope.cancel()
 
 
