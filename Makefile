@@ -39,12 +39,12 @@ check: .venv/dev  ## run everything that must pass before a change is merged, in
 	$(MAKE) --no-print-directory conformance demo
 
 # Everything that takes long, needs other programs, or measures: time, memory, descriptors, latency. Each is run, whatever
-# became of those before it; what failed is named in the end.
-NIGHTLY := coverage lint-all more costs docs conformance-everywhere bench-quick
+# became of those before it; what failed is named in the end. What measures comes first: nothing else may run beside it.
+NIGHTLY := costs bench-quick coverage lint-all more docs conformance-everywhere
 
 nightly: .venv/dev .venv/docs interop debian  ## run everything else there is; an hour and a half
 	@failed=; for part in $(NIGHTLY) 'fuzz SECONDS=2'; do \
-		echo "== $$part"; $(MAKE) --no-print-directory $$part || failed="$$failed $${part%% *}"; \
+		echo "== $$part ($$(date +%H:%M))"; $(MAKE) --no-print-directory $$part || failed="$$failed $${part%% *}"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 # Where coverage is measured, tests take three times as long.

@@ -198,7 +198,7 @@ class LegacySession:
     _early_cancellations: EarlyCancellations | None = attrs.field(default=None, init=False)
     _left: set[RequestId] | None = attrs.field(default=None, init=False)  # cancelled, by a client that has gone
     # What is lent for messages that are served longer than their POSTs are open.
-    _outlived: dict[Loan, None] = attrs.field(factory=dict[Loan, None], init=False)
+    _outlived: dict[Loan, None] | None = attrs.field(default=None, init=False)
     _posts: int = attrs.field(default=0, init=False)  # how many had requests
     _visits: int = attrs.field(default=0, init=False)  # how many requests of its client are open
     _uses: int = attrs.field(default=0, init=False)
@@ -258,7 +258,7 @@ class LegacySession:
             self._has_ended = True
             self._background = None
             self.loans.give_back(is_read=False)
-            for loan in self._outlived:
+            for loan in self._outlived or ():
                 loan.give_back()
             for stream in (self._standalone, *self._streams.values()):
                 stream.end()
@@ -461,7 +461,8 @@ class LegacySession:
 
     def _outlive(self, origin: HttpOrigin | PostOrigin, call: HttpCall) -> None:
         """A POST is over: keep what is lent for its messages that are still served."""
-        if not self._has_ended:
+        if origin.is_served and not self._has_ended:
+            self._outlived = {} if self._outlived is None else self._outlived
             origin.outlive(call.loans, self._outlived)
 
     async def _answer(

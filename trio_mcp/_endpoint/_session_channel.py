@@ -67,6 +67,11 @@ class _PostedOrigin:
     _outlived: dict[Loan, None] | None = attrs.field(default=None, init=False)
     _loan: Loan | None = attrs.field(default=None, init=False)
 
+    @property
+    def is_served(self) -> bool:
+        """Whether the session has messages of it that it is not done with."""
+        return self._messages > 0
+
     def hold(self) -> None:
         """The session has a message, or a part of one that lasts by itself; see `Origin`."""
         self._messages += 1
@@ -79,13 +84,13 @@ class _PostedOrigin:
             self._loan.give_back()
 
     def outlive(self, loans: RequestLoans, outlived: dict[Loan, None]) -> None:
-        """The POST is over: take over its loan, if the session still serves it.
+        """The POST is over, and the session still serves it: take over its loan.
 
         Args:
             loans: The loans of the POST.
             outlived: Such loans of the session, which gives them back when it ends.
         """
-        if self._messages and loans.served is not None:
+        if loans.served is not None:
             self._loan, loans.served = loans.served, None
             self._outlived = outlived
             outlived[self._loan] = None
