@@ -32,7 +32,7 @@ from ._lazily import attach as _attach
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ._public import *  # noqa: F403
+    from ._public import *
 else:  # type checkers would take any name for one that exists
     # What users catch or compare is imported from the start.
     __getattr__, __dir__, __all__ = _attach(__name__, eager=("_absent", "_errors"))

@@ -271,7 +271,7 @@ class Channel(abc.ABC):
         del origin
         return True
 
-    async def wait_room(self, origin: Origin | None) -> None:  # noqa: B027 - right for a single wire
+    async def wait_room(self, origin: Origin | None) -> None:
         """Wait until `has_room` is true. Does not checkpoint if it is."""
 
     def reading_ahead(self, on_end: Callable[[], object], max_bytes: int) -> AbstractAsyncContextManager[None]:
@@ -299,7 +299,7 @@ class Channel(abc.ABC):
         del wake
         return False
 
-    def call_on_answers(self, take: Callable[[Sequence[Received]], int]) -> None:  # noqa: B027 - saves a pass
+    def call_on_answers(self, take: Callable[[Sequence[Received]], int]) -> None:
         """Have answers taken where they come, while a task waits in `receive`.
 
         That task then needs no pass of the event loop. The channel may call `take` with what the task would be
@@ -310,7 +310,7 @@ class Channel(abc.ABC):
                 It never waits, runs nothing of the user's, and may be called in any task.
         """
 
-    def call_on_release(self, released: Callable[[RequestId, float | None], object]) -> None:  # noqa: B027
+    def call_on_release(self, released: Callable[[RequestId, float | None], object]) -> None:
         """Have a function called when the other side closes the connection of a request, to answer it later.
 
         The channel then fetches the answer by itself; callers need not know. The default never calls it.
@@ -373,7 +373,7 @@ class Channel(abc.ABC):
         """
         return ""
 
-    def about_to_close(self) -> None:  # noqa: B027 - right for a wire that only `send` waits for
+    def about_to_close(self) -> None:
         """This end is being left: what is queued is still sent, and then `aclose` called.
 
         All of that may take `Limits.goodbye_timeout`, from here on. A channel that waits for more than the wire

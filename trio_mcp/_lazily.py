@@ -76,7 +76,7 @@ def _evaluate_hints(cls: type) -> None:
     for name, hint in cls.__annotations__.items():
         if isinstance(hint, str):
             with suppress(NameError):  # what is imported for type checkers alone stays text
-                cls.__annotations__[name] = eval(hint, known)  # noqa: S307 - our own module
+                cls.__annotations__[name] = eval(hint, known)
 
 
 def _homes_of(package: str) -> Mapping[str, str]:
@@ -97,5 +97,5 @@ def _homes_of(package: str) -> Mapping[str, str]:
     spec: Any = find_spec(f"{package}._public")
     if not hasattr(spec.loader, "get_code"):  # that of pytest, which rewrites the assertions of what has plugins
         spec = PathFinder.find_spec(spec.name, sys.modules[package].__path__)
-    exec(spec.loader.get_code(spec.name), {"__builtins__": {"__import__": note}})  # noqa: S102 - our own module
+    exec(spec.loader.get_code(spec.name), {"__builtins__": {"__import__": note}})
     return homes

@@ -223,7 +223,7 @@ def _hints_of(owner: Any) -> Mapping[str, Any]:
             module = getattr(hint, "__forward_module__", None) or part.__module__
             home = getattr(part, "__globals__", None) or vars(sys.modules[module])
             with suppress(NameError, SyntaxError):  # what is imported for type checkers alone, and '*args'
-                hints[name] = hint if text is None else eval(text, home)  # noqa: S307 - our own
+                hints[name] = hint if text is None else eval(text, home)
     return hints
 
 

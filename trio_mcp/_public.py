@@ -2,7 +2,6 @@
 
 Nothing but lines of the form ``from ._module import Name as Name``, by which type checkers know a name as public.
 """
-# ruff: noqa: PLC0414
 
 from . import types as types
 from ._absent import ABSENT as ABSENT

@@ -87,7 +87,7 @@ class _HiddenNursery:
         try:
             return await self._manager.__aexit__(kind, carried, traceback)  # noqa: ASYNC102 - as Trio does
         except _Carried:  # Trio runs without strict groups
-            return False  # noqa: ASYNC910 - leaving Trio's was one
+            return False
         except BaseExceptionGroup as group:
             whole = group if carried is error else _with_the_carried(group)
             sole = sole_error(whole)
@@ -99,7 +99,7 @@ class _HiddenNursery:
         finally:
             del carried
         if sole is error:
-            return False  # noqa: ASYNC910 - leaving Trio's was one
+            return False
         context = sole.__context__
         try:
             raise sole

@@ -122,7 +122,7 @@ class Telemetry:
         self._instruments = _Instruments.of(meter_provider)
         self._revisions: WeakKeyDictionary[ConnectionInfo, str] = WeakKeyDictionary()
 
-    async def __call__(self, message: Message, call_next: CallNext) -> Mapping[str, Any] | None:  # noqa: ASYNC910
+    async def __call__(self, message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
         """Record a message; see `Middleware`. Cancelled, its span ends as cancelled."""
         if message.method != "initialize" and self._has_nothing_to_do(message):
             return await call_next(message)

@@ -517,7 +517,7 @@ class OAuth(KnownClient):
         failures: list[AuthorizationFailed] = []
         is_over, is_left = trio.Event(), trio.Event()
 
-        async def show() -> None:  # noqa: ASYNC910 - showing the page is one
+        async def show() -> None:
             try:
                 returned = await show_page(open_page, attempt.url)
                 if returned is not None:

@@ -204,7 +204,7 @@ class TokenSession(Auth):
                 return
         await trio.lowlevel.checkpoint()
 
-    async def _do(self, renewal: Renewal) -> None:  # noqa: ASYNC910 - having a token is waiting
+    async def _do(self, renewal: Renewal) -> None:
         try:
             with renewal.scope:
                 try:
@@ -322,9 +322,7 @@ class TokenSession(Auth):
         if token is not None:
             await self._use(token, "stored")
 
-    async def _use(  # noqa: ASYNC910 - no checkpoint may come between having a token and using it
-        self, token: TokenSet, origin: Literal["stored", "refreshed", "issued"]
-    ) -> None:
+    async def _use(self, token: TokenSet, origin: Literal["stored", "refreshed", "issued"]) -> None:
         key: DpopKey | None = None
         if token.token_type == "DPoP":
             key = await self._flow.key_for(token.issuer)

@@ -178,7 +178,7 @@ class _JwtVerification:
             self._keys = VerificationKeys(self._settings.jwks)
             self._fresh_until = self._usable_until = self._next_fetch = float("inf")
 
-    async def verify(self, token: str) -> Mapping[str, Any] | None:  # noqa: ASYNC910 - not public
+    async def verify(self, token: str) -> Mapping[str, Any] | None:
         """Verify a token; see `Verify`. Waits only for keys that are not known yet."""
         read = read_token(token)
         if read is None or not is_issuer(read.claims.get("iss"), self._settings.issuer):
@@ -201,7 +201,7 @@ class _JwtVerification:
             raise TokenRefused("the signature of the token is wrong")
         return read.claims
 
-    async def _is_by(self, read: SignedToken, keys: list[Any]) -> bool:  # noqa: ASYNC910 - likewise
+    async def _is_by(self, read: SignedToken, keys: list[Any]) -> bool:
         if self._keys is not None and self._keys.are_slow(keys):
             # A thread that is left behind does no harm: it only calculates.
             is_by = partial(self._rules.is_by, read, keys)

@@ -127,7 +127,7 @@ class Cores:
         """Share out the cores of this machine."""
         if sys.platform == "linux":
             return cls.of(sorted(os.sched_getaffinity(0)))
-        else:  # noqa: RET505 - type checkers look at one of the two
+        else:
             return cls()
 
 

@@ -241,7 +241,7 @@ class GuardedStream(trio.abc.Stream):
         self._gathers = False
         await self._send_unsent()
 
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:  # noqa: ASYNC910 - see below
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes of the library, always whole frames."""
         if not isinstance(self._handshake, bytes):
             self._handshake.note_request(bytes(data))
@@ -252,7 +252,7 @@ class GuardedStream(trio.abc.Stream):
             await self._send_unsent()
         # Otherwise without a checkpoint: the library's lock, which it holds here, was one.
 
-    async def send_text(self, data: bytes) -> None:  # noqa: ASYNC910 - as `send_all`
+    async def send_text(self, data: bytes) -> None:
         """Send a message of a server in one frame. A large one is not copied.
 
         Raises:

@@ -769,7 +769,7 @@ class RemoteEndpoint:
                 except McpError as error:
                     problem, may_help = str(error), False
                 if may_help:
-                    delay = reconnect.next_delay(None, failed=True, chance=random.random())  # noqa: S311
+                    delay = reconnect.next_delay(None, failed=True, chance=random.random())
                     with trio.move_on_after(delay):
                         await self.leaving.wait()
                     may_help = not self.leaving.is_set()

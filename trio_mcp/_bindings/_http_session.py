@@ -107,7 +107,7 @@ class _EventStream:
 
     def next_delay(self, *, failed: bool) -> float:
         """Return how many seconds to wait before it is opened."""
-        return self._reconnect.next_delay(self._retry, failed=failed, chance=random.random())  # noqa: S311
+        return self._reconnect.next_delay(self._retry, failed=failed, chance=random.random())
 
     @property
     def failures(self) -> int:

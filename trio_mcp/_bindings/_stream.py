@@ -108,7 +108,7 @@ class StreamChannel(Channel):
         self._ahead = None
         return await self._read()
 
-    async def send(self, messages: Sequence[Outgoing]) -> None:  # noqa: ASYNC910 - something is sent in any case
+    async def send(self, messages: Sequence[Outgoing]) -> None:
         """Write messages; see `Channel.send`. Cancelled, it may have written half of one."""
         rest, self._rest = self._rest, ()
         try:

@@ -364,7 +364,7 @@ class WebSocketChannel(WebSocketEnd):
             try:
                 data = await connection.get_message()
             except ConnectionClosed:
-                return  # noqa: ASYNC910 - a memory channel's receive checkpoints in any case
+                return
             self._taken += 1
             assert isinstance(data, bytes)  # the guard has made it binary
             if not is_utf8(data):
@@ -406,9 +406,7 @@ class WebSocketChannel(WebSocketEnd):
 
     # The tasks of the connection.
 
-    async def keep_open(  # noqa: ASYNC910 - the handshake is a checkpoint
-        self, connect: Connect, *, task_status: trio.TaskStatus[None]
-    ) -> None:
+    async def keep_open(self, connect: Connect, *, task_status: trio.TaskStatus[None]) -> None:
         """Do the handshake, and keep the connection until it ends. What fails in the library ends this alone.
 
         Raises:
@@ -473,7 +471,7 @@ class WebSocketChannel(WebSocketEnd):
                             f"({self._ping_setting})"
                         )
                         self._wire.cut()
-                        return  # noqa: ASYNC910 - as above
+                        return
 
     async def _is_silent(self, pong: trio.Event, asked: float) -> bool:
         """Wait for a sign of life. Returns whether there was none in time."""

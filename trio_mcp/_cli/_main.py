@@ -92,7 +92,7 @@ def _command(name: str, options: Options) -> Callable[[Options], int]:
     if name == "bench":
         if sys.platform == "win32":
             raise Failure(Exit.USAGE, "measuring needs Linux or macOS")
-        else:  # noqa: RET506 - type checkers look at one of the two
+        else:
             from ._benching import bench
 
             return bench

@@ -28,7 +28,7 @@ def run_workers(options: Options) -> int:
     arguments, workers = arguments_of(options), options.workers or 1
     if sys.platform == "win32":
         raise Failure(Exit.USAGE, "--workers needs processes that inherit sockets; on Windows there are none")
-    else:  # noqa: RET506 - type checkers look at one branch for each platform
+    else:
         from .._workers import _running
         from .._workers._supervisor import supervise
         from .._workers._worker import assigned

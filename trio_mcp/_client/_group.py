@@ -346,7 +346,7 @@ class ClientGroup:
         found: dict[str, list[_T]] = {}
         failures: dict[str, Exception] = {}
 
-        async def ask_one(server: str, client: Client) -> None:  # noqa: ASYNC910 - so does every call of a client
+        async def ask_one(server: str, client: Client) -> None:
             try:
                 with trio.fail_after(self._server_timeout):
                     found[server] = await ask(client)

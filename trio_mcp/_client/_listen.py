@@ -357,7 +357,7 @@ class _Listener:
             if is_first:
                 self._log_interruption()
             # Spread what many clients do after the same interruption.
-            pause = delay * random.uniform(0.5, 1.0)  # noqa: S311 - nothing is gained by guessing it
+            pause = delay * random.uniform(0.5, 1.0)
             if not has_channel_ended:
                 with reconnecting.cancelled_when_over():
                     await trio.sleep(pause)

@@ -191,7 +191,7 @@ class InputRounds:
 
         unanswered = iter(questions.items())
 
-        async def answer_some() -> None:  # noqa: ASYNC910 - there is a question for each task
+        async def answer_some() -> None:
             for key, question in unanswered:  # each is taken by one of the tasks
                 answers[key] = await question()
 
@@ -534,7 +534,7 @@ class LowLevelClient:
                 return await self._reconnecting.ask(send)
         outcomes: list[dict[str, Any] | Exception] = [{} for _ in requests]
 
-        async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:  # noqa: ASYNC910
+        async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:
             try:
                 outcomes[index] = await self.request(method, params)
             except Exception as error:  # all of it is raised or returned below
@@ -732,7 +732,7 @@ class LowLevelClient:
         """Let an extension turn a result of its type into a complete one."""
         finish = self._settings.result_types[revision].get(answered.result_type)
         if finish is None:
-            return answered  # noqa: ASYNC910 - the callers have waited for it
+            return answered
         with self._reconnecting.cancelled_when_over():
             result = dict(await finish(self, method, answered.params, answered.result))
         if result.get("resultType", "complete") != "complete":

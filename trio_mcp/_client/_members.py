@@ -270,12 +270,12 @@ class Member:
             with trio.CancelScope() as self._client_scope:
                 await reconnecting.run(lambda: None)
         except McpError as error:
-            return error  # noqa: ASYNC910 - connecting checkpoints
+            return error
         # The boundary of a server: what is wrong with one, even with its program in this process, ends no other.
         except Exception as error:
             if not self._ending.is_set():
                 _log.exception("%s: the client has failed", self.name)
-            return error  # noqa: ASYNC910 - the same
+            return error
         finally:
             self.client = None
         return reconnecting.failure

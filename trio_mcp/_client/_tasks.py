@@ -128,7 +128,7 @@ class TaskFollower:
             raise RemoteProtocolError(f"tasks/get: the task asks more than {MAX_QUESTIONS} questions")
         return new
 
-    async def _answer(self, key: str, request: object, turns: trio.Semaphore) -> None:  # noqa: ASYNC910 - not public
+    async def _answer(self, key: str, request: object, turns: trio.Semaphore) -> None:
         client = self._client
         with trio.CancelScope() as scope:  # noqa: ASYNC912 - to stop a handler
             self._answering[key] = scope
@@ -145,13 +145,13 @@ class TaskFollower:
 
     # Requests.
 
-    async def give_up(self) -> None:  # noqa: ASYNC910 - not public
+    async def give_up(self) -> None:
         """Cancel the task, once, unless it is over: nobody waits for it any more.
 
         Shielded, for `Limits.goodbye_timeout` at most. What goes wrong is logged.
         """
         if self._is_given_up or self._is_unknown or self.state.is_final:
-            return  # noqa: ASYNC910
+            return
         self._is_given_up = True
         await give_up_task(self._client, self.state.id)
 
@@ -178,7 +178,7 @@ class TaskFollower:
                 _log.info("task %.60s is asked for again: %s", self.state.id, error)
             await self._sleep(max(delay, min(wait or 0.0, LOOKING_AGAIN.max_delay)))
 
-    async def _sleep(self, seconds: float) -> None:  # noqa: ASYNC910 - not public
+    async def _sleep(self, seconds: float) -> None:
         with self._client._reconnecting.cancelled_when_over():
             await trio.sleep(seconds)
 
@@ -209,7 +209,7 @@ async def ask_about(client: LowLevelClient, method: str, params: Mapping[str, An
         return await client._reconnecting.ask(send)
 
 
-async def give_up_task(client: LowLevelClient, id: str) -> None:  # noqa: ASYNC910 - not public
+async def give_up_task(client: LowLevelClient, id: str) -> None:
     """Cancel a task for which nobody waits; see `TaskFollower.give_up`."""
     timeout = client._settings.limits.goodbye_timeout
     with trio.move_on_after(timeout, shield=True) as scope:  # noqa: ASYNC912 - a request is one
@@ -221,16 +221,14 @@ async def give_up_task(client: LowLevelClient, id: str) -> None:  # noqa: ASYNC9
         _log.info("task %.60s could not be cancelled within %g s", id, timeout)
 
 
-async def follow_new(client: LowLevelClient, result: Mapping[str, Any]) -> TaskFollower:  # noqa: ASYNC910
+async def follow_new(client: LowLevelClient, result: Mapping[str, Any]) -> TaskFollower:
     """Return what follows the task that has answered a call. One that cannot be read is cancelled, by its id.
 
     Raises:
         RemoteProtocolError: It cannot be read.
     """
     try:
-        return TaskFollower(  # noqa: ASYNC910
-            client, read_state("tools/call", result, is_new=True), is_new=True
-        )
+        return TaskFollower(client, read_state("tools/call", result, is_new=True), is_new=True)
     except RemoteProtocolError:
         id = result.get("taskId")
         if isinstance(id, str) and id:
@@ -423,7 +421,7 @@ class ClientTask:
 
     # For the block.
 
-    async def _follow(self) -> None:  # noqa: ASYNC910 - not public
+    async def _follow(self) -> None:
         assert self._follower is not None
         try:
             await self._follower.follow(self._note)
@@ -450,7 +448,7 @@ class ClientTask:
                 raise StopAsyncIteration
             self._check()
             await self._changed.park()
-        return self._follower.state, self._version  # noqa: ASYNC910 - its caller has one
+        return self._follower.state, self._version
 
     def _leave(self) -> None:
         self._is_left = True

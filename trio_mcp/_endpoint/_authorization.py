@@ -293,7 +293,7 @@ class Guard:
                 )
         if trouble is not None:
             raise trouble
-        return None  # noqa: ASYNC910 - not public
+        return None
 
     def _keep(self, digest: bytes, accepted: AcceptedToken, claims: Mapping[str, Any], seconds: float) -> None:
         """Remember a token by its hash.

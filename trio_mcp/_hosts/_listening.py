@@ -199,7 +199,7 @@ def _close(listeners: Sequence[trio.SocketListener]) -> None:
 async def _unix_listeners(path: Path, mode: int) -> Listeners:
     if sys.platform == "win32":
         raise ValueError("a Unix socket is wanted, and Python has none on Windows")
-    else:  # noqa: RET506 - type checkers look at one branch for each platform
+    else:
         listener, socket_file = await listen_at(path, mode, BACKLOG)
         return Listeners([listener], socket_file.remove)
 
@@ -292,7 +292,7 @@ def most_connections(wanted: int) -> int:
     """
     if sys.platform == "win32":
         return wanted
-    else:  # noqa: RET505 - type checkers look at one branch for each platform
+    else:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if limit == resource.RLIM_INFINITY:
             return wanted

@@ -70,7 +70,7 @@ def _host(http: HttpHost, endpoint: Endpoint, settings: HttpServerSettings) -> O
     raise ValueError(f"http must be 'hypercorn' or 'lean', not {http!r}")
 
 
-async def serve_http(  # noqa: ASYNC128 - `serve_site` calls started()
+async def serve_http(
     server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
@@ -145,7 +145,7 @@ async def serve_http(  # noqa: ASYNC128 - `serve_site` calls started()
     await serve_site(site, shutdown, task_status)
 
 
-async def serve_websocket(  # noqa: ASYNC128 - `serve_site` calls started()
+async def serve_websocket(
     server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
@@ -261,7 +261,7 @@ class Site:
         return url_of(listener, "ws" if self.only_websockets else "http", self.ssl_context, self.settings.path)
 
 
-async def serve_site(  # noqa: ASYNC128 - `serve_until_drain` calls started()
+async def serve_site(
     site: Site,
     shutdown: Shutdown | None,
     task_status: trio.TaskStatus[tuple[str, ...]],

@@ -535,7 +535,7 @@ class SocketConnection:
 # Serving.
 
 
-async def serve_tcp(  # noqa: ASYNC128 - `_serve` calls it
+async def serve_tcp(
     server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
@@ -594,7 +594,7 @@ async def serve_tcp(  # noqa: ASYNC128 - `_serve` calls it
     await _serve(served, (host, port, None, 0), take, scheme, settings, shutdown, task_status.started)
 
 
-async def serve_unix(  # noqa: ASYNC128 - `_serve` calls it
+async def serve_unix(
     server: Servable[Any],
     path: str | os.PathLike[str],
     *,

@@ -196,7 +196,7 @@ class Auth(abc.ABC):
         await trio.lowlevel.checkpoint()
         return False
 
-    def on_response(self, request: AuthRequest, response: AuthResponse) -> None:  # noqa: B027 - most need none
+    def on_response(self, request: AuthRequest, response: AuthResponse) -> None:
         """Take note of a response, whatever its status. It never waits."""
 
     def open(self, server: ProtectedServer) -> AbstractAsyncContextManager[Auth]:

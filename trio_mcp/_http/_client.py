@@ -279,7 +279,7 @@ class ResponsePlace:
     def __exit__(self, *_: object) -> None:
         self._room.change(self, 0)
 
-    async def hold(self, size: int) -> None:  # noqa: ASYNC910, ASYNC911 - as its docstring says
+    async def hold(self, size: int) -> None:
         """Keep so many bytes. Waits, before more of the response is read, while all keep too much together.
 
         The response that has begun first never waits, or all would. Does not checkpoint if there is room.

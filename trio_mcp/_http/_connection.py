@@ -144,7 +144,7 @@ class HttpConnection:
             if self._returned_end:
                 await trio.lowlevel.checkpoint()
             self._returned_end = True
-        return data  # noqa: ASYNC910 - no turn is lost for what has arrived; reading behind the end checkpoints
+        return data
 
     async def _receive_more(self) -> None:
         try:

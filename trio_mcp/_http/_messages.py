@@ -276,7 +276,7 @@ class HttpResponse:
     reason: str = attrs.field(default="", kw_only=True)
 
     async def __aenter__(self) -> HttpResponse:
-        return self  # noqa: ASYNC910 - there is nothing to wait for
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /

@@ -266,7 +266,7 @@ class Notifications:
         Does not wait in a handler, which would wait for itself.
         """
         if trio.lowlevel.current_task() is self._task:
-            return  # noqa: ASYNC910 - as documented
+            return
         last = self._queue.last_number
         while self._queue.first_number <= last or (self._handling is not None and self._taken <= last):
             await self._delivered.park()

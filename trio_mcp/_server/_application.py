@@ -1034,8 +1034,8 @@ class Application:
             return types.ListToolsResult(tools=[tool.seen_by(revision) for tool in page], **members)
 
         if entries.is_guarded:
-            return list_page(origin_of(context))  # noqa: ASYNC910 - not public
-        return self.listing.kept("tools/list", params, revision, entries.changes, list_page)  # noqa: ASYNC910 - not public
+            return list_page(origin_of(context))
+        return self.listing.kept("tools/list", params, revision, entries.changes, list_page)
 
     def _check_call(self, params: Mapping[str, Any], context: Context[Any]) -> None:
         self.tools.check_permit(params.get("name"), origin_of(context), params)

@@ -387,4 +387,4 @@ async def find_within(path: str | os.PathLike[str], roots: Sequence[types.Root],
         )
     if found is None and require:
         raise ToolError(f"{os.fspath(path)!r:.300} is outside of the roots that the client has shared")
-    return found  # noqa: ASYNC910 - not public
+    return found

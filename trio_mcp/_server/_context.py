@@ -143,12 +143,12 @@ class KeptNotifications:
         self._bytes -= weight
         self._dropped += 1
 
-    async def wait_sent(self) -> None:  # noqa: ASYNC910 - as its docstring says
+    async def wait_sent(self) -> None:
         """Wait until the queue is empty or the handler is parked. Does not checkpoint if that is so already."""
         while self._queue and not self.is_parked:
             await self._all_sent.park()
 
-    async def send_all(self, exchange: Exchange) -> None:  # noqa: ASYNC910 - as its docstring says
+    async def send_all(self, exchange: Exchange) -> None:
         """Send the queue as part of an exchange, in order, waiting for room. Does not checkpoint if empty."""
         if self._dropped:
             _log.warning(
@@ -273,13 +273,13 @@ class AskingContext(ClientContext):
         if self._kept is not None and await self._queued(
             self._kept, lambda exchange: exchange.notify(method, params), params
         ):
-            return  # noqa: ASYNC910 - not public
+            return
         await self._exchange.notify(method, params)
 
     async def _queued(self, kept: KeptNotifications, send: Send, params: Mapping[str, Any] | str | None) -> bool:
         """Queue a notification behind those kept while the handler was parked. Returns whether it had to be."""
         if not kept.must_queue:
-            return False  # noqa: ASYNC910 - not public
+            return False
         # Before any checkpoint, so that it is in order with what other tasks send.
         kept.keep(send, weight_of(params))
         await trio.lowlevel.checkpoint()
@@ -840,7 +840,7 @@ class Context(AskingContext, Generic[StateT]):
         if self._kept is not None and await self._queued(
             self._kept, lambda exchange: exchange.report(value, total, text), text
         ):
-            return  # noqa: ASYNC910 - not public
+            return
         await self._exchange.report(value, total, text)
 
     async def release_connection(self, retry_after: float | None = None) -> None:

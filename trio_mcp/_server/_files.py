@@ -419,7 +419,7 @@ def read_file(path: str, max_bytes: int) -> bytes:
         FileTooLarge: It has more than `max_bytes`.
         OSError: It cannot be read; `FileNotFoundError` also if it is no regular file.
     """
-    _refuse_irregular(os.stat(path))  # noqa: PTH116 - it is opened by `os`, too
+    _refuse_irregular(os.stat(path))
     return read_open_file(os.open(path, _READ), max_bytes)
 
 
@@ -558,7 +558,7 @@ def _lies_below(real_root: str, real: str, *, hidden: bool) -> bool:
 def _open_resolved(root: str, names: Sequence[str], *, hidden: bool) -> int:
     real_root = os.path.realpath(root, strict=True)
     real = _resolved(root, names, hidden=hidden)
-    _refuse_irregular(os.stat(real))  # noqa: PTH116 - it is opened by `os`, too
+    _refuse_irregular(os.stat(real))
     descriptor = os.open(real, _READ)
     try:
         # Swapping names can mislead the opening, but cannot change where the open file lies.
@@ -594,5 +594,5 @@ def _place_of(descriptor: int) -> str:
             raise ctypes.WinError(ctypes.get_last_error())
         place = path.value
         return "\\\\" + place[8:] if place.startswith("\\\\?\\UNC\\") else place.removeprefix("\\\\?\\")
-    else:  # noqa: RET505 - type checkers look at one branch for each platform
+    else:
         return str(Path(f"/proc/self/fd/{descriptor}").readlink())

@@ -67,7 +67,7 @@ class ResourceSource(abc.ABC):
     def resources(self) -> Iterator[types.Resource]:
         """Yield the resources that can be listed, as clients see them."""
 
-    def check(self, values: Mapping[str, str | list[str]]) -> None:  # noqa: B027 - most have no variables
+    def check(self, values: Mapping[str, str | list[str]]) -> None:
         """Check what a client has typed for variables of the template, before a function completes it.
 
         Raises:

@@ -127,7 +127,7 @@ class RedisLink:
         self._problem: BaseException | None = None
         self._errors: tuple[Any, Any, Any] = (errors.NoScriptError, errors.ConnectionError, errors.RedisError)
 
-    async def run(self) -> None:  # noqa: ASYNC910 - it never ends
+    async def run(self) -> None:
         """Keep a connection until this is cancelled."""
         pause = FIRST_PAUSE
         while True:

@@ -132,7 +132,7 @@ class RedisTaskStore:
     def _milliseconds(self) -> int:
         return round(self._bounds.lease * 1_000)
 
-    async def _keep(self) -> None:  # noqa: ASYNC910 - it never ends
+    async def _keep(self) -> None:
         """Renew the lease, and do what others have left undone, until this is cancelled."""
         while True:
             with trio.move_on_after(self._bounds.lease / RENEWALS):
@@ -307,7 +307,7 @@ class RedisTaskStore:
             raise
         return task if task.id in self._running else None
 
-    async def _settle_claim(self) -> None:  # noqa: ASYNC910 - not public
+    async def _settle_claim(self) -> None:
         """Give back what was claimed, if nobody knows of it."""
         if self._unsure_claim is not None:
             await self._run(scripts.UNCLAIM, self._unsure_claim)
@@ -368,7 +368,7 @@ class RedisTaskStore:
                 return
         raise RequestError(SERVER_BUSY, problem)
 
-    async def _close(self) -> None:  # noqa: ASYNC910 - not public
+    async def _close(self) -> None:
         with trio.move_on_after(CLOSE_SECONDS, shield=True), suppress(RequestError):
             while await self._mourn(self._runner, is_own=True):
                 pass
@@ -441,7 +441,7 @@ async def open_redis_task_store(
         await link.connected()
         keeper = trio.CancelScope()
 
-        async def keep() -> None:  # noqa: ASYNC910 - it never ends
+        async def keep() -> None:
             with keeper:
                 await store._keep()
 

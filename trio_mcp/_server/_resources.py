@@ -411,7 +411,7 @@ class FunctionSource(ResourceSource):
 
         async def finish(returned: Any) -> types.ReadResourceResult | NonFinalResult:
             if isinstance(returned, types.ReadResourceResult | NonFinalResult):
-                return returned  # noqa: ASYNC910 - see `contents_of`
+                return returned
             self.handler.spec.check_returned(returned)
             return await contents_of(returned, kind, reading)
 

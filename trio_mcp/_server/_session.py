@@ -377,7 +377,7 @@ class Responder:
             answers, state = await ask_in_session(result, exchange, agreement)
             context._resume(None, answers, state)
             result = await handler(exchange.request.params or {}, context)
-        return result  # noqa: ASYNC910 - not public
+        return result
 
     def written(self, result: object, revision: Revision) -> Answer:
         """Write a result for the client's revision."""

@@ -80,7 +80,7 @@ class Sharing:
             self._is_looking = True
             self._background.start_own(self._look, name="looking at a store of tasks")
 
-    async def _look(self) -> None:  # noqa: ASYNC910 - not public
+    async def _look(self) -> None:
         try:
             while self._running or self._listened:
                 await trio.sleep(LOOK_SECONDS)
@@ -92,7 +92,7 @@ class Sharing:
         finally:
             self._is_looking = False
 
-    async def _look_once(self) -> None:  # noqa: ASYNC910 - not public
+    async def _look_once(self) -> None:
         if self._running:
             # They are for tasks of this process; for those of another server in it, that one looks itself.
             messages = [each for each in await self.store.receive() if each.id in self._running]

@@ -352,7 +352,7 @@ class Tasks:
                 raise
             tool = str((exchange.request.params or {}).get("name"))
             _log.info("a call of %.100s is answered without a task: %s", tool, error)
-            return  # noqa: ASYNC910 - not public
+            return
         # No checkpoint from here on: who learns the id finds the task, and a request that is given up before it
         # is answered cancels it.
         task = RunningTask(self, run, context.revision, base, record, loans)
@@ -454,16 +454,16 @@ class Tasks:
                 del self._loans[task.id]
             for loan in task.loans:
                 loan.give_back()
-            return  # noqa: ASYNC910 - not public
+            return
         if is_left and self.sharing is not None:
             try:
                 await self.sharing.store.release(record)  # for the next process
             except Exception:
                 _log.exception("a task that is to be run again is left in its store until this process is gone")
-            return  # noqa: ASYNC910 - not public
+            return
         if task.is_gone:
             self._forget(task.id)
-            return  # noqa: ASYNC910 - not public
+            return
         # From here on `_expire` forgets it, perhaps while it is written.
         try:
             task.weigh()
@@ -474,7 +474,7 @@ class Tasks:
             await self.save(task)
         except Exception:
             _log.exception("a task that has ended could not be written to its store, and is kept in memory")
-            return  # noqa: ASYNC910 - not public
+            return
         except trio.Cancelled:
             _log.error("a task that has ended was not written to its store in time, and is kept in memory")
             raise
@@ -530,7 +530,7 @@ class Tasks:
             self._forget(id)
         return partial(self._remove, id, nullcontext() if task is None else task.turn)
 
-    async def _remove(self, id: str, turn: AbstractAsyncContextManager[object]) -> None:  # noqa: ASYNC910
+    async def _remove(self, id: str, turn: AbstractAsyncContextManager[object]) -> None:
         with trio.move_on_after(self._limits.goodbye_timeout) as scope:  # noqa: ASYNC912 - a store that is stuck
             try:
                 async with turn:
@@ -550,19 +550,19 @@ class Tasks:
     async def find(self, id: object, owner: str | None) -> StoredTask | None:
         """Return a task as it is now, if it is there and somebody's own."""
         if not isinstance(id, str):
-            return None  # noqa: ASYNC910 - not public
+            return None
         running = self._running.get(id)
         if running is not None and running.is_gone:
-            return None  # noqa: ASYNC910 - not public
+            return None
         if running is not None and running.has_ended:
             async with running.turn:  # an end that was told must not be undone by the end of this process
                 pass
         task = await self._store.find(id) if running is None else running.record
         if task is None or task.owner != owner or task.has_expired(wall_time()):
-            return None  # noqa: ASYNC910 - not public
+            return None
         if running is None and task.call is not None:
             self._take_over_soon()  # perhaps its process has just been found dead
-        return task  # noqa: ASYNC910 - not public
+        return task
 
     async def demand(self, params: Mapping[str, Any], context: Context[Any]) -> StoredTask:
         """Return the task that a request names.
@@ -707,7 +707,7 @@ class TaskTool(RegisteredTool):
                     raise
                 result = InputRequired({f"url-{n}": one for n, one in enumerate(error.elicitations, 1)})
             if not (isinstance(result, InputRequired) and context.is_task):
-                return result  # noqa: ASYNC910 - not public
+                return result
             agreement = context._agreement
             answers, state = await ask_in_session(result, exchange_of(context), agreement)
             context._resume(None, answers, state)

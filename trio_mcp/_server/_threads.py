@@ -280,7 +280,7 @@ class _Call:
         await self._go_on()
         return answer
 
-    async def _go_on(self) -> None:  # noqa: ASYNC910 - the question was a checkpoint
+    async def _go_on(self) -> None:
         """Wait for a place to run in, unless the thread waits for more answers."""
         if self._may_go_on():
             with await self._places.take(self._client) as place:

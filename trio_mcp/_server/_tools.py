@@ -416,14 +416,14 @@ async def with_failures(function: Callable[..., object], *args: object) -> objec
     try:
         try:
             result: Any = function(*args)
-            return (await result) if hasattr(result, "__await__") else result  # noqa: ASYNC910 - as it does
+            return (await result) if hasattr(result, "__await__") else result
         except BaseExceptionGroup as group:
             alone = error_for_caller(group)
             if alone is None:
                 raise
             raise alone from None
     except ToolError as error:
-        return _failure(_written(error))  # noqa: ASYNC910 - likewise
+        return _failure(_written(error))
 
 
 def takes(function: Callable[..., Any], *args: object) -> bool:
@@ -444,7 +444,7 @@ def _awaited(function: Callable[..., object], method: str, name: str) -> MethodH
             raise TypeError(
                 f"{name}() serves {method}, and is not async: write async def {name}(params, ctx: Context)"
             )
-        return await result  # noqa: ASYNC910 - as it does
+        return await result
 
     return call
 

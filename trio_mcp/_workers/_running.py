@@ -90,7 +90,7 @@ def run_workers(
     check_nothing_runs("run_workers()", "trio_mcp.serve_http", "server, ...")
     if sys.platform == "win32":
         raise RuntimeError("run_workers() needs processes that inherit sockets; on Windows there are none")
-    else:  # noqa: RET506 - type checkers look at one branch for each platform
+    else:
         site = Site(
             server,
             host,

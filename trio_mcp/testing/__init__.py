@@ -8,6 +8,6 @@ from typing import TYPE_CHECKING
 from .._lazily import attach as _attach
 
 if TYPE_CHECKING:
-    from ._public import *  # noqa: F403
+    from ._public import *
 else:  # type checkers would take any name for one that exists
     __getattr__, __dir__, __all__ = _attach(__name__)

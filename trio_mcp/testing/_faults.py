@@ -130,7 +130,7 @@ def random_faults(
         rate: At how many of the places it does.
         sized: Of which kinds the size counts.
     """
-    dice = random.Random(seed)  # noqa: S311 - no secret
+    dice = random.Random(seed)
     ordered = sorted(kinds)
     faults: list[Fault] = []
     for at in places:
@@ -160,7 +160,7 @@ def check_chances(rate: float, kinds: Collection[str], possible: Collection[str]
 
 def begin_by_seed(seed: int | None, how_to_repeat: str) -> int:
     """Print the seed, or one that nobody has chosen, and how to repeat what goes wrong by it; return it."""
-    seed = random.randrange(2**32) if seed is None else seed  # noqa: S311 - no secret
+    seed = random.randrange(2**32) if seed is None else seed
     sys.stderr.write(f"faults by seed {seed}: {how_to_repeat.format(seed=seed)} repeats them\n")
     return seed
 

@@ -157,7 +157,7 @@ class FaultyApp(WithFaults[HttpFault]):
         """
         check_chances(rate, kinds, get_args(HttpFaultKind))
         seed = begin_by_seed(seed, "FaultyApp.random(app, {seed}, …)")
-        dice = random.Random(seed)  # noqa: S311 - no secret
+        dice = random.Random(seed)
         ordered = sorted(kinds)
         faults: list[HttpFault] = []
         for at in range(1, MAX_REQUESTS + 1):

@@ -1,5 +1,4 @@
 """Every public name, and the module it lives in: written here and nowhere else; see `_lazily`."""
-# ruff: noqa: PLC0414
 
 from ._answers import ReceivedRequest as ReceivedRequest
 from ._authorization_server import AuthorizationServer as AuthorizationServer

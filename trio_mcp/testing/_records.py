@@ -21,7 +21,7 @@ from .._client._open import ServesChannels
 from .._codec._json import is_array, is_object
 from .._limits import MIB
 from .._peer._frame_record import FrameDirection, frame_of, open_record, write_frame
-from .._peer._frame_record import RecordedFrame as RecordedFrame  # noqa: PLC0414 - for `_public`
+from .._peer._frame_record import RecordedFrame as RecordedFrame
 from ._matching import Matcher, ScriptMismatch, mismatch, shown_difference, shown_json
 from ._scripts import WITHIN, ScriptedPeer, scripted_client, scripted_server
 
