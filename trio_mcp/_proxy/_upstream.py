@@ -7,7 +7,6 @@ shares one, when one ends.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
@@ -196,14 +195,10 @@ class Upstream:
     listening: dict[RequestId, Exchange] = attrs.field(factory=dict[RequestId, Exchange], init=False)
     users: int = attrs.field(default=0, init=False)
     has_ended: bool = attrs.field(default=False, init=False)
-    _log_level: LoggingLevel | None = attrs.field(default=None, init=False)
     _last_used: float = attrs.field(factory=trio.current_time, init=False)
     _callers: dict[RequestId, Caller] = attrs.field(factory=dict[RequestId, Caller], init=False)
     _reconnecting: ReconnectingConnection = attrs.field(init=False)
-    _opened: trio.Event = attrs.field(factory=trio.Event, init=False)
     _ended: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _failure: McpError | None = attrs.field(default=None, init=False)
-    _was_connected: bool = attrs.field(default=False, init=False)
 
     @property
     def _limits(self) -> Limits:
@@ -217,9 +212,8 @@ class Upstream:
             self._limits,
             on_frame=self._options.on_frame,
             messages=self._messages,
-            forget=lambda _: None,
+            forget=self._missed,
             probe=self._identity.proposed is None,
-            on_connection=self._changed,
         )
 
     def _messages(self) -> ServerMessages:
@@ -232,14 +226,12 @@ class Upstream:
     async def run(self) -> None:
         """Connect, and stay connected until it is closed, lost for good or cancelled."""
         try:
-            await self._reconnecting.run(self._opened.set)
+            await self._reconnecting.run(lambda: None)
         except McpError as error:
-            self._failure = error
             _log.warning("a proxy cannot connect to its server: %s", error)
         finally:
             self.has_ended = True
             self._loan.give_back()
-            self._opened.set()
             self._ended.set()
 
     def close(self) -> None:
@@ -286,16 +278,7 @@ class Upstream:
         await trio.lowlevel.checkpoint()
 
     async def connected(self) -> Connection:
-        """Return the connection, waiting while it is being made or restored.
-
-        Raises:
-            McpError: It cannot be made, or was lost and is not restored.
-            trio.ClosedResourceError: It was closed.
-        """
-        await self._opened.wait()
-        if self._failure is not None:
-            failure = self._failure
-            raise failure.renewed() if isinstance(failure, ConnectionLost) else copy.copy(failure)
+        """Return the connection, waiting while it is being made or restored; see `ReconnectingConnection`."""
         return await self._reconnecting.connected()
 
     def _described(self, answer: Mapping[str, Any]) -> None:
@@ -305,18 +288,10 @@ class Upstream:
             )
         self.description = answer
 
-    def _changed(self, end: ConnectionLost | None) -> None:
-        """The connection has ended, or there is another one."""
-        if end is not None:
-            return
-        if self._was_connected and self._session is not None:
-            self._background.start_own(self._restore, name="restoring a session behind a proxy")
-        self._was_connected = True
-
     def _missed(self, change: Change | None) -> None:
-        """Anything may have changed without a notification; see `Forget`."""
-        if change is None:
-            self._changed(None)
+        """There is another connection, or anything may have changed without a notification; see `Forget`."""
+        if change is None and self._session is not None:
+            self._background.start_own(self._restore, name="restoring a session behind a proxy")
 
     async def _restore(self) -> None:
         """Subscribe again to what the session has subscribed to, and report what it may have missed."""
@@ -393,11 +368,11 @@ class Upstream:
     async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None = None) -> None:
         """Set the session's log level, on this connection and on those after it."""
         await self._reconnecting.set_log_level(level, meta)
-        self._log_level = level
 
     def needs_log_level(self, level: LoggingLevel) -> bool:
         """Whether the server must be asked for log messages of this severity."""
-        return self._log_level is None or _LEVELS.index(level) < _LEVELS.index(self._log_level)
+        asked = self._reconnecting.chosen_log_level
+        return asked is None or _LEVELS.index(level) < _LEVELS.index(asked)
 
     def open_events(self, wanted: SubscriptionFilter) -> AbstractAsyncContextManager[Events]:
         """Listen to changes, on one connection after another; see `Client.listen`."""
@@ -419,15 +394,9 @@ class Upstream:
         Over HTTP the stream on which it came tells. Elsewhere messages of the server do not name the request for
         which they are sent; the latest one of this client is as good as any.
         """
-        if isinstance(origin, OutboundMessage):
-            for id in origin.asked:
-                caller = self._callers.get(id)
-                if caller is not None and not (asks and caller.ask is None):
-                    return caller
-        for caller in reversed(self._callers.values()):
-            if not (asks and caller.ask is None):
-                return caller
-        return None
+        named = origin.asked if isinstance(origin, OutboundMessage) else ()
+        callers = [*(self._callers[id] for id in named if id in self._callers), *reversed(self._callers.values())]
+        return next((caller for caller in callers if caller.ask is not None or not asks), None)
 
     def forward_question(self, request: Request, origin: Origin | None) -> Handler | Answer:
         """Return what answers a request of the server: its client.
