@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final, get_args
+from typing import Any, Final, NamedTuple, Protocol, final, get_args
 
 import attrs
 import trio
@@ -55,7 +55,7 @@ from .._peer._send_queue import OnFrame
 from .._revisions import PROGRESS_TOKEN_KEY, REFUSED, Revision, Side
 from .._server._lifetimes import Background
 from ..types import ClientCapabilities, LoggingLevel, SubscriptionFilter
-from ._eras import meta_of, passed_on, to_legacy_params, with_subscription
+from ._eras import passed_on, to_legacy_params, with_subscription
 
 _log: Final = Log("trio_mcp.proxy")
 
@@ -69,8 +69,12 @@ ALL_LISTS: Final = SubscriptionFilter(
 )
 
 
-Ask: TypeAlias = Callable[[str, Mapping[str, Any] | None, OnProgress | None], Awaitable[Mapping[str, Any]]]
-"""Asks a client a question of the server: a method, with parameters. Returns its answer as it came."""
+class Ask(Protocol):
+    """Asks a client a question of the server, and returns its answer as it came; `Exchange.ask` is one."""
+
+    def __call__(
+        self, method: str, params: Mapping[str, Any] | None, *, on_progress: OnProgress | None
+    ) -> Awaitable[Mapping[str, Any]]: ...
 
 
 @final
@@ -102,6 +106,17 @@ class Caller:
             return True
         wanted, given = self.agreement.log_level, (params or {}).get("level")
         return wanted in _LEVELS and (given not in _LEVELS or _LEVELS.index(given) >= _LEVELS.index(wanted))
+
+
+def reporting(
+    report: Callable[[float, float | None, str | None], Awaitable[None]], meta: Mapping[str, Any]
+) -> OnProgress | None:
+    """Return what reports the progress of a forwarded request; `None` if its `_meta` does not ask for that."""
+
+    async def report_as_it_came(progress: Progress) -> None:
+        await report(progress.progress, progress.total, progress.message)
+
+    return report_as_it_came if PROGRESS_TOKEN_KEY in meta else None
 
 
 class SessionOfClient(Protocol):
@@ -435,15 +450,11 @@ class Upstream:
 
     async def _ask(self, ask: Ask, exchange: Exchange) -> Answer:
         request = exchange.request
-
-        async def report(progress: Progress) -> None:
-            await exchange.report(progress.progress, progress.total, progress.message)
-
         if self._session is not None and request.method != "ping":
             await self._session.ready.wait()
-        wants_progress = PROGRESS_TOKEN_KEY in meta_of(request.params)
         try:
-            return await ask(request.method, passed_on(request.params), report if wants_progress else None)
+            on_progress = reporting(exchange.report, exchange.meta)
+            return await ask(request.method, passed_on(request.params), on_progress=on_progress)
         except RequestError as error:
             raise RequestError(error.code, error.message, error.data) from error
         except (RemoteProtocolError, ConnectionLost, trio.ClosedResourceError) as error:
@@ -486,7 +497,7 @@ class Upstream:
 
 
 async def _ask_session(
-    session: SessionOfClient, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
+    session: SessionOfClient, method: str, params: Mapping[str, Any] | None, *, on_progress: OnProgress | None
 ) -> Mapping[str, Any]:
     if session.peer is None:
         raise trio.ClosedResourceError("the client has gone")
