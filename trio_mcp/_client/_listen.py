@@ -181,7 +181,7 @@ def _declared(wanted: SubscriptionFilter, capabilities: ServerCapabilities | Non
 
 
 @final
-class _EndedByServer(McpError):
+class EndedByServer(McpError):
     """The server has ended a subscription in an orderly way; or has cancelled it, which means the same."""
 
 
@@ -194,7 +194,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
         grace: How many seconds the acknowledgement may take.
 
     Raises:
-        _EndedByServer: The server has ended it in an orderly way.
+        EndedByServer: The server has ended it in an orderly way.
         RequestError: The server refuses, or fails later.
         RemoteProtocolError: It ends what it has not acknowledged.
         ConnectionLost: The connection ended, or the stream of this subscription.
@@ -211,7 +211,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
 
         def begin(id: RequestId) -> None:
             subscription.id = id
-            subscription.end = lambda: peer.fail_request(id, _EndedByServer("the server ended the subscription"))
+            subscription.end = lambda: peer.fail_request(id, EndedByServer("the server ended the subscription"))
             connection.subscriptions.add(subscription)
             # Not before: this deadline would be sent to the server as the request's own.
             scope.deadline = trio.current_time() + grace
@@ -230,7 +230,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
             result = await peer.request(_LISTEN, params, on_id=begin, is_watched=False)
             if subscription_id(result) != subscription.id:
                 _log.warning("the server ended a subscription and named another one: %.200r", result)
-        except _EndedByServer:
+        except EndedByServer:
             pass
         except RequestError as error:
             if error.code == METHOD_NOT_FOUND:
@@ -249,7 +249,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
         raise RemoteProtocolError(f"{_LISTEN} was not acknowledged within {grace:g} s (connect_timeout)")
     if not subscription.is_acknowledged:
         raise RemoteProtocolError(f"{_LISTEN} was ended without having been acknowledged")
-    raise _EndedByServer("the server has ended the subscription")
+    raise EndedByServer("the server has ended the subscription")
 
 
 def _is_final(error: McpError) -> bool:

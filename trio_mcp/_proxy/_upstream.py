@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, final, get_args
+from typing import Any, Final, NamedTuple, Protocol, final
 
 import attrs
 import trio
@@ -36,7 +36,7 @@ from .._core._changes import (
     notification_of,
     read_change,
 )
-from .._core._lifecycle import Agreement
+from .._core._lifecycle import LEVELS, Agreement
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -59,14 +59,8 @@ from ._eras import passed_on, to_legacy_params, with_subscription
 
 _log: Final = Log("trio_mcp.proxy")
 
-_LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
-
 IDLE_TIMEOUT: Final = 300.0
 """Seconds for which a connection that requests share is kept while none needs it; twice as long at most."""
-
-ALL_LISTS: Final = SubscriptionFilter(
-    tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
-)
 
 
 class Ask(Protocol):
@@ -105,7 +99,7 @@ class Caller:
         if method != "notifications/message" or not self.agreement.revision.is_modern:
             return True
         wanted, given = self.agreement.log_level, (params or {}).get("level")
-        return wanted in _LEVELS and (given not in _LEVELS or _LEVELS.index(given) >= _LEVELS.index(wanted))
+        return wanted in LEVELS and (given not in LEVELS or LEVELS.index(given) >= LEVELS.index(wanted))
 
 
 def reporting(
@@ -319,7 +313,7 @@ class Upstream:
                     await connection.peer.request("resources/subscribe", {"uri": uri})
                 except RequestError as error:
                     _log.warning("a resource could not be subscribed to again: %s", error)
-            granted = granted_by(connection.capabilities, ALL_LISTS)
+            granted = granted_by(connection.capabilities)
             for change in [*changes_in(granted), *map(ResourceUpdated, self.uris)]:
                 missed = notification_of(change)
                 await self._notify_session(missed.method, missed.params)
@@ -387,7 +381,7 @@ class Upstream:
     def needs_log_level(self, level: LoggingLevel) -> bool:
         """Whether the server must be asked for log messages of this severity."""
         asked = self._reconnecting.chosen_log_level
-        return asked is None or _LEVELS.index(level) < _LEVELS.index(asked)
+        return asked is None or LEVELS.index(level) < LEVELS.index(asked)
 
     def open_events(self, wanted: SubscriptionFilter) -> AbstractAsyncContextManager[Events]:
         """Listen to changes, on one connection after another; see `Client.listen`."""
