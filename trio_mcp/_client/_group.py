@@ -60,6 +60,9 @@ _log: Final = Log("trio_mcp.client")
 
 _T = TypeVar("_T")
 
+_NAMED_BY: Final = {"resource": "uri", "resource template": "uri_template"}
+"""What has no name that the group could change."""
+
 MAX_MARKED: Final = 10_000
 """Marked names of tools and prompts whose meaning is remembered; those listed first are forgotten first."""
 
@@ -308,41 +311,21 @@ class ClientGroup:
         Returns:
             The tools, and why servers are missing.
         """
-        return await self._list(
-            "tool",
-            lambda client: client.list_tools(fresh=fresh, for_model=for_model),
-            lambda tool: tool.name,
-            is_renamed=True,
-        )
+        return await self._list("tool", lambda client: client.list_tools(fresh=fresh, for_model=for_model))
 
     async def list_prompts(self, *, fresh: bool = False) -> Listing[Prompt]:
         """List the prompts of all servers that are ready; see `list_tools`."""
-        return await self._list(
-            "prompt", lambda client: client.list_prompts(fresh=fresh), lambda prompt: prompt.name, is_renamed=True
-        )
+        return await self._list("prompt", lambda client: client.list_prompts(fresh=fresh))
 
     async def list_resources(self, *, fresh: bool = False) -> Listing[Resource]:
         """List the resources of all servers that are ready; see `list_tools`. Two may have the same URI."""
-        return await self._list(
-            "resource", lambda client: client.list_resources(fresh=fresh), lambda resource: resource.uri
-        )
+        return await self._list("resource", lambda client: client.list_resources(fresh=fresh))
 
     async def list_resource_templates(self, *, fresh: bool = False) -> Listing[ResourceTemplate]:
         """List the resource templates of all servers that are ready; see `list_tools`."""
-        return await self._list(
-            "resource template",
-            lambda client: client.list_resource_templates(fresh=fresh),
-            lambda template: template.uri_template,
-        )
+        return await self._list("resource template", lambda client: client.list_resource_templates(fresh=fresh))
 
-    async def _list(
-        self,
-        kind: str,
-        ask: Callable[[Client], Awaitable[list[_T]]],
-        name_of: Callable[[_T], str],
-        *,
-        is_renamed: bool = False,
-    ) -> Listing[_T]:
+    async def _list(self, kind: str, ask: Callable[[Client], Awaitable[list[_T]]]) -> Listing[_T]:
         found: dict[str, list[_T]] = {}
         failures: dict[str, Exception] = {}
 
@@ -365,9 +348,10 @@ class ClientGroup:
                     failures[server] = self._states.unavailable(server)
         listed: list[Listed[_T]] = []
         taken: set[str] = set()
+        is_renamed = kind not in _NAMED_BY
         for server in self.states:
             for item in found.get(server, ()):
-                own = name_of(item)
+                own = getattr(item, _NAMED_BY.get(kind, "name"))
                 name = self._name(kind, server, own) if is_renamed else own
                 if is_renamed and name in taken:
                     _log.warning("left out the %s %.100r of %.100r: it is there already", kind, own, server)
@@ -651,7 +635,7 @@ class ClientGroup:
         while not self._states.are_final:
             await self._states.changed.park()
         await trio.lowlevel.checkpoint()
-        events._finish()
+        events._finish(StopAsyncIteration)  # there are no servers any more
 
     async def _listen_to(
         self, name: str, wanted: SubscriptionFilter, events: GroupEvents, begun: trio.Event | None

@@ -63,8 +63,50 @@ ONE_INTERRUPTION: Final = 5.0
 # What a listener iterates over.
 
 
+class ChangeIterator(AsyncIterator[_T]):
+    """Iterates over what listening tasks have pushed; one task does. What comes after the last is an error."""
+
+    def __init__(self) -> None:
+        self._end: Callable[[], Exception] | None = None
+        self._changed = LightParkingLot()
+        self._is_waiting = False
+        self._thread = get_ident()
+
+    async def __anext__(self) -> _T:
+        check_thread(self._thread, "this subscription", "events.__anext__")
+        await trio.lowlevel.checkpoint()
+        if self._is_waiting:
+            raise trio.BusyResourceError("another task is waiting for these events already")
+        while (oldest := self._pop()) is None:
+            if self._end is not None:
+                raise self._end()
+            self._is_waiting = True
+            try:
+                await self._changed.park()
+            finally:
+                self._is_waiting = False
+        return oldest
+
+    def _pop(self) -> _T | None:
+        """Take the oldest; return `None` if nothing is waiting."""
+        raise NotImplementedError
+
+    # For the listening tasks.
+
+    def _finish(self, make_error: Callable[[], Exception]) -> None:
+        """End the iteration after what is waiting; the first reason given is raised."""
+        if self._end is None:
+            self._end = make_error
+        self._changed.unpark_all()
+
+    def _leave(self) -> None:
+        """The block was left."""
+        self._end = lambda: trio.ClosedResourceError("the block of listen() was left")
+        self._changed.unpark_all()
+
+
 @final
-class Events(AsyncIterator[Change]):
+class Events(ChangeIterator[Change]):
     """The changes that `Client.listen` receives, in their order; one task iterates over them.
 
     A change that is already waiting is not added again. Received changes are returned before the end is raised.
@@ -79,12 +121,9 @@ class Events(AsyncIterator[Change]):
     """
 
     def __init__(self, max_events: int, max_bytes: int) -> None:
+        super().__init__()
         self._queue = ChangeQueue(max_events, max_bytes)
         self._acknowledged: SubscriptionFilter | None = None
-        self._end: Callable[[], Exception] | None = None
-        self._changed = LightParkingLot()
-        self._is_waiting = False
-        self._thread = get_ident()
 
     @property
     def acknowledged(self) -> SubscriptionFilter:
@@ -97,20 +136,8 @@ class Events(AsyncIterator[Change]):
         """How many changes wait to be taken."""
         return len(self._queue)
 
-    async def __anext__(self) -> Change:
-        check_thread(self._thread, "this subscription", "events.__anext__")
-        await trio.lowlevel.checkpoint()
-        if self._is_waiting:
-            raise trio.BusyResourceError("another task is waiting for these events already")
-        while not self._queue:
-            if self._end is not None:
-                raise self._end()
-            self._is_waiting = True
-            try:
-                await self._changed.park()
-            finally:
-                self._is_waiting = False
-        return self._queue.pop()
+    def _pop(self) -> Change | None:
+        return self._queue.pop() if self._queue else None
 
     # For the listening task.
 
@@ -125,17 +152,10 @@ class Events(AsyncIterator[Change]):
         self._changed.unpark_all()
         return self._end is None
 
-    def _finish(self, make_error: Callable[[], Exception]) -> None:
-        """End the iteration after what is waiting; the first reason given is raised."""
-        if self._end is None:
-            self._end = make_error
-        self._changed.unpark_all()
-
     def _leave(self) -> None:
         """The block was left."""
-        self._end = lambda: trio.ClosedResourceError("the block of listen() was left")
         self._queue.clear()
-        self._changed.unpark_all()
+        super()._leave()
 
 
 # What is wanted, and declared.
