@@ -39,10 +39,12 @@ from .._revisions import (
     LOG_LEVEL_KEY,
     PROGRESS_TOKEN_KEY,
     PROTOCOL_VERSION_KEY,
+    REFUSED,
     SERVER_INFO_KEY,
     SUBSCRIPTION_ID_KEY,
     TIMEOUT_KEY,
     Revision,
+    Side,
 )
 from ..types import CacheableResult, ContentBlock, CreateMessageRequestParams, Result
 from ..types._fields import members, span_of
@@ -88,12 +90,25 @@ def passed_on(params: _Params) -> _Params:
 
 
 def to_legacy_params(params: _Params) -> _Params:
-    """Return the parameters of a modern request for a legacy server."""
+    """Return the parameters of a modern request or notification for a legacy server."""
     return _without(params, _OF_MODERN_REQUESTS)
 
 
-def to_modern_params(params: _Params, session: Agreement, revision: Revision) -> Mapping[str, Any]:
-    """Return the parameters of a request of a legacy session for a modern server."""
+def to_params(method: str, params: _Params, client: Agreement, revision: Revision) -> _Params:
+    """Return the parameters of a client's request for a server of a revision.
+
+    Raises:
+        RequestError: The two are of different eras, and that of the server has no such method.
+    """
+    own = passed_on(params)
+    if client.revision.is_modern is revision.is_modern:
+        return own
+    if method in REFUSED[Side.CLIENT][revision]:
+        raise no_such_method(method, revision)
+    return _to_modern_params(own, client, revision) if revision.is_modern else to_legacy_params(own)
+
+
+def _to_modern_params(params: _Params, session: Agreement, revision: Revision) -> Mapping[str, Any]:
     declared = {PROTOCOL_VERSION_KEY: str(revision), CLIENT_CAPABILITIES_KEY: session.client_capabilities}
     if session.client_info is not None:
         declared[CLIENT_INFO_KEY] = session.client_info

@@ -24,7 +24,7 @@ import trio
 
 from .. import types
 from .._channel import Origin, ReleasableOrigin, holder_of
-from .._client._connection import ClientIdentity, Connection
+from .._client._connection import ClientIdentity
 from .._client._low_level import IDLE_ROUNDS, answered_all
 from .._codec import _json
 from .._codec._json import InvalidData, is_object
@@ -47,14 +47,11 @@ from .._server._session import WITHOUT_HANDLER, ClientMessages, check_client_inf
 from ._eras import (
     UNKNOWN,
     no_such_method,
-    passed_on,
     to_discover_result,
     to_error,
     to_initialize_result,
-    to_legacy_params,
     to_legacy_question,
     to_legacy_result,
-    to_modern_params,
     to_modern_result,
     with_subscription,
 )
@@ -281,9 +278,7 @@ class ProxySession(ClientMessages):
     async def _pass_on(self, upstream: Upstream, exchange: Exchange, agreement: Agreement) -> Answer:
         """Forward a request within its era."""
         request = exchange.request
-        params = passed_on(request.params)
-        caller, on_progress = _caller_of(exchange, agreement), reporting(exchange.report, exchange.meta)
-        result = await upstream.request(request.method, lambda _: params, caller, on_progress)
+        result = await upstream.request(request.method, request.params, _caller_of(exchange, agreement))
         if request.method == "server/discover" and "supportedVersions" in result:
             result["supportedVersions"] = self._lifecycle.supported_versions
         if request.method == "tools/list" and not self._is_connected:
@@ -334,27 +329,17 @@ class ProxySession(ClientMessages):
 
         Spec: 2026-07-28, basic/patterns/mrtr.
         """
-        method, params = exchange.request.method, passed_on(exchange.request.params)
-        caller, on_progress = _caller_of(exchange, agreement), reporting(exchange.report, exchange.meta)
-        brought: dict[str, Any] = {}
+        method, caller = exchange.request.method, _caller_of(exchange, agreement)
+        params = given = exchange.request.params
         idle: Backoff | None = None
-
-        def write(connection: Connection) -> Mapping[str, Any] | None:
-            revision = connection.revision
-            if method in REFUSED[Side.CLIENT][revision]:
-                raise no_such_method(method, revision)
-            if not revision.is_modern:
-                return params
-            return {**to_modern_params(params, agreement, revision), **brought}
-
         for _ in range(self._limits.max_input_rounds + 1):
-            result = await upstream.request(method, write, caller, on_progress)
+            result = await upstream.request(method, params, caller)
             if result.get("resultType") != "input_required" or method not in INPUT_METHODS:
                 return result
             asked, state = result.get("inputRequests"), result.get("requestState")
-            brought = {} if state is None else {"requestState": state}
+            params = {**(given or {}), **({} if state is None else {"requestState": state})}
             if is_object(asked) and asked:
-                brought["inputResponses"] = await self._ask(exchange, asked, agreement)
+                params["inputResponses"] = await self._ask(exchange, asked, agreement)
             else:
                 idle = idle or Backoff(IDLE_ROUNDS)
                 await trio.sleep(idle.next_delay(0) or IDLE_ROUNDS.max_delay)
@@ -393,8 +378,7 @@ class ProxySession(ClientMessages):
             await self._raise_log_level(upstream, cast("types.LoggingLevel", agreement.log_level))
         is_retry = "requestState" in params or "inputResponses" in params
         if request.method not in INPUT_METHODS or not (is_retry or agreement.client_capabilities):
-            caller, on_progress = _caller_of(exchange, agreement), reporting(exchange.report, exchange.meta)
-            result = await self._ask_legacy(upstream, request, caller, on_progress)
+            result = await upstream.request(request.method, request.params, _caller_of(exchange, agreement))
             return to_modern_result(request.method, result, upstream.description)
         outcome = await self._parking.serve(
             exchange,
@@ -426,22 +410,10 @@ class ProxySession(ClientMessages):
                 raise RequestError(INVALID_PARAMS, f"invalid params: {error}") from error
             return await ask_in(context, method, question.params)
 
-        caller = Caller(partial(notify_in, context), ask, agreement)
         on_progress = reporting(context.report_progress, context.meta)
+        caller = Caller(partial(notify_in, context), ask, agreement, on_progress)
         with upstream.in_use():
-            return await self._ask_legacy(upstream, request, caller, on_progress)
-
-    async def _ask_legacy(
-        self, upstream: Upstream, request: Request, caller: Caller, on_progress: OnProgress | None
-    ) -> dict[str, Any]:
-        params = passed_on(request.params)
-
-        def write(connection: Connection) -> Mapping[str, Any] | None:
-            if request.method in REFUSED[Side.CLIENT][connection.revision]:
-                raise no_such_method(request.method, connection.revision)
-            return params if connection.revision.is_modern else to_legacy_params(params)
-
-        return await upstream.request(request.method, write, caller, on_progress)
+            return await upstream.request(request.method, request.params, caller)
 
     async def _raise_log_level(self, upstream: Upstream, level: types.LoggingLevel) -> None:
         """Let the server send log messages of at least this severity; each request gets those that it wants."""
@@ -489,11 +461,11 @@ class ProxySession(ClientMessages):
 
 
 def _caller_of(exchange: Exchange, agreement: Agreement) -> Caller:
+    on_progress, origin = reporting(exchange.report, exchange.meta), exchange.origin
     if agreement.revision.is_modern:
-        return Caller(exchange.notify, None, agreement)
-    origin = exchange.origin
+        return Caller(exchange.notify, None, agreement, on_progress)
     release = origin.release if isinstance(origin, ReleasableOrigin) else None
-    return Caller(exchange.notify, exchange.ask, agreement, release)
+    return Caller(exchange.notify, exchange.ask, agreement, on_progress, release)
 
 
 def _find_tool(name: str) -> types.Tool:

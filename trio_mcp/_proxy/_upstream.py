@@ -55,7 +55,7 @@ from .._peer._send_queue import OnFrame
 from .._revisions import PROGRESS_TOKEN_KEY, REFUSED, Revision, Side
 from .._server._lifetimes import Background
 from ..types import ClientCapabilities, LoggingLevel, SubscriptionFilter
-from ._eras import passed_on, to_legacy_params, with_subscription
+from ._eras import passed_on, to_legacy_params, to_params, with_subscription
 
 _log: Final = Log("trio_mcp.proxy")
 
@@ -80,12 +80,14 @@ class Caller:
         notify: Sends a notification that belongs to it.
         ask: Asks the client; `None` if it cannot carry a question.
         agreement: What holds for it.
+        on_progress: Reports its progress; `None` if its client does not want that.
         release: Closes its connection, for so many seconds, if the transport can; see `ReleasableOrigin`.
     """
 
     notify: Callable[[str, Mapping[str, Any] | None], Awaitable[None]]
     ask: Ask | None
     agreement: Agreement
+    on_progress: OnProgress | None
     release: Callable[[float | None], object] | None = None
 
     def takes(self, method: str, params: Mapping[str, Any] | None) -> bool:
@@ -322,23 +324,16 @@ class Upstream:
 
     # What is forwarded to the server.
 
-    async def request(
-        self,
-        method: str,
-        params_for: Callable[[Connection], Mapping[str, Any] | None],
-        caller: Caller,
-        on_progress: OnProgress | None,
-    ) -> dict[str, Any]:
+    async def request(self, method: str, params: Mapping[str, Any] | None, caller: Caller) -> dict[str, Any]:
         """Send a request for a client, and wait for its result. Cancelled, it is cancelled at the server.
 
         Args:
             method: The method.
-            params_for: Returns the parameters for a connection, all that the era demands in them. A request that
-                was refused unseen is sent again.
+            params: The parameters, as they came from the client.
             caller: What it is sent for.
-            on_progress: Called with its progress.
 
         Raises:
+            RequestError: The era of the server has no such method.
             McpError: There is no result; see `LowLevelClient.request`.
             trio.ClosedResourceError: It was closed.
         """
@@ -349,9 +344,9 @@ class Upstream:
             self._callers[id] = caller
 
         async def send(connection: Connection) -> dict[str, Any]:
-            params = params_for(connection)
+            sent = to_params(method, params, caller.agreement, connection.revision)
             try:
-                result = await connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
+                result = await connection.peer.request(method, sent, on_progress=caller.on_progress, on_id=begin)
             except RequestError:
                 await connection.peer.wait_notified()  # noqa: ASYNC120 - who cancels this wants no error either
                 raise
