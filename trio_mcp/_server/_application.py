@@ -220,17 +220,9 @@ class Registration:
             **options: As follows; each has a default.
 
         Keyword Args:
-            name: The prompt's name; by default the function's.
-            title: Its name, for people.
-            description: What it is for; by default the docstring.
-            icons: Icons to show for it.
-            meta: Its `_meta`.
-            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
-            rate: How often each client may use it; see `tool`. Default: `None`, for any number.
+            name, title, description, icons, meta, scopes, rate, thread, resume: As for `tool`.
             timeout: After how many seconds it is cancelled and answered with an error. Default: `None`, for
                 never.
-            thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
-            resume: What happens to it while its client answers a question; see `tool`. Default: ``"park"``.
 
         Raises:
             TypeError: Its parameters have no form in JSON; a dependency is not sound; there is no such option.
@@ -329,22 +321,14 @@ class Registration:
             **options: As follows; each has a default.
 
         Keyword Args:
-            name: Its name, for programs; by default the function's.
-            title: Its name, for people.
-            description: What it is; by default the docstring.
+            name, title, description, icons, meta, scopes, rate, thread, resume: As for `tool`. What a template
+                stands for counts together.
             mime_type: Its type. By default what the URI ends with tells, then what is returned.
             annotations: Hints for the client.
-            icons: Icons to show for it.
             size: Its size in bytes, if known. A template has none.
-            meta: Its `_meta`.
-            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
-            rate: How often each client may read it; see `tool`. What a template stands for counts together.
-                Default: `None`, for any number.
             ttl: For how many seconds clients may keep what they have read. Default: 0, ask each time.
             scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
             timeout: After how many seconds reading is cancelled, and fails. Default: `None`, for never.
-            thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
-            resume: What happens to it while its client answers a question; see `tool`. Default: ``"park"``.
 
         Raises:
             TypeError: A parameter has no form in JSON; there is no such option.
@@ -409,16 +393,9 @@ class Registration:
 
         Keyword Args:
             name: Its name, for programs; by default the last part of the URI.
-            title: Its name, for people.
-            description: What it is.
             mime_type: Its type. By default what the URI ends with tells, then what the content is.
-            annotations: Hints for the client.
-            icons: Icons to show for it.
-            meta: Its `_meta`.
-            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
-            rate: How often each client may use it; see `tool`. Default: `None`, for any number.
-            ttl: For how many seconds clients may keep it. Default: 0, ask each time.
-            scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
+            title, description, annotations, icons, meta, scopes, rate, ttl, scope: As for `resource`; by default
+                there is no description.
 
         Raises:
             TypeError: There is no such option.
@@ -455,16 +432,8 @@ class Registration:
 
         Keyword Args:
             name: Its name, for programs; by default the file's.
-            title: Its name, for people.
-            description: What it is.
             mime_type: Its type. By default what its name tells, then its bytes.
-            annotations: Hints for the client.
-            icons: Icons to show for it.
-            meta: Its `_meta`.
-            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
-            rate: How often each client may use it; see `tool`. Default: `None`, for any number.
-            ttl: For how many seconds clients may keep it. Default: 0, ask each time.
-            scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
+            title, description, annotations, icons, meta, scopes, rate, ttl, scope: As for `add_resource`.
 
         Raises:
             TypeError: There is no such option.
@@ -511,16 +480,10 @@ class Registration:
 
         Keyword Args:
             name: The template's name, for programs; by default the directory's.
-            title: The template's name, for people.
-            description: What the files are.
             mime_type: The type of all of them. By default each one's name tells, then its bytes.
-            annotations: Hints for the client, about each of them.
-            icons: Icons to show for each of them.
-            meta: The template's `_meta`.
-            scopes: Who may read them: scopes that are needed, or a function (`Scopes`). Default: all.
-            rate: How often each client may read any of them, together; see `tool`. Default: any number.
-            ttl: For how many seconds clients may keep a file. Default: 0, ask each time.
-            scope: ``"public"`` if they are the same for every client. Default: ``"private"``.
+            title, description, annotations, icons, meta, scopes, rate, ttl, scope: As for `add_resource`; `title`
+                and `meta` are the template's, `annotations` and `icons` are about each file, and all files count
+                together.
 
         Raises:
             TypeError: There is no such option.
