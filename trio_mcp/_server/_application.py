@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from operator import setitem
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, Unpack, final, overload
+from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack, final, overload
 
 import attrs
 import trio
@@ -73,6 +73,12 @@ _OF_TASKS: Final = frozenset({"task", "ttl", "poll", "ask_first", "restartable"}
 _CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _SkillOptions(TypedDict):
+    nested: bool
+    ttl: float
+    scope: types.CacheScope
 
 
 class Registration:
@@ -573,21 +579,14 @@ class Registration:
         self._add_skills(directory, prefix, is_skill=False, nested=nested, ttl=ttl, scope=scope)
 
     def _add_skills(
-        self,
-        directory: str | os.PathLike[str],
-        prefix: str,
-        *,
-        is_skill: bool,
-        nested: bool,
-        ttl: float,
-        scope: types.CacheScope,
+        self, directory: str | os.PathLike[str], prefix: str, *, is_skill: bool, **options: Unpack[_SkillOptions]
     ) -> None:
         from ._skills import SkillCatalog, SkillMethods, SkillRoot, add_skills, prefix_of
 
-        check_given(Registration.add_skill, locals())
+        check_given(Registration.add_skill, {"directory": directory, "prefix": prefix, **options})
         path = Path(directory).absolute()
         segments = (*prefix_of(prefix), path.name) if is_skill else prefix_of(prefix)
-        root = SkillRoot(path=str(path), prefix=segments, is_skill=is_skill, nested=nested, ttl=ttl, scope=scope)
+        root = SkillRoot(path=str(path), prefix=segments, is_skill=is_skill, **options)
         own = self._application
 
         def declare(catalog: SkillCatalog) -> None:
