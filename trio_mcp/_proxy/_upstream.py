@@ -194,13 +194,14 @@ class Upstream:
         uris: The resources that the client's session has subscribed to by hand.
         listening: The subscriptions of modern clients that were forwarded, by the id that they have here.
         users: How many requests use it.
+        loan: Its place, which it gives back when it has ended.
     """
 
     _options: UpstreamOptions
     _identity: ClientIdentity
     _session: SessionOfClient | None
     _background: Background
-    _loan: Loan
+    loan: Loan = attrs.field(init=False)
     description: Mapping[str, Any] = attrs.field(factory=dict[str, Any], init=False)
     uris: SubscribedUris = attrs.field(factory=SubscribedUris, init=False)
     listening: dict[RequestId, Exchange] = attrs.field(factory=dict[RequestId, Exchange], init=False)
@@ -242,7 +243,7 @@ class Upstream:
             _log.warning("a proxy cannot connect to its server: %s", error)
         finally:
             self.has_ended = True
-            self._loan.give_back()
+            self.loan.give_back()
             self._ended.set()
 
     def close(self) -> None:
@@ -267,7 +268,7 @@ class Upstream:
     @contextmanager
     def in_use(self) -> Generator[None]:
         """Keep it for the body."""
-        self._loan.hold()
+        self.loan.hold()
         self.users += 1
         try:
             yield
@@ -275,7 +276,7 @@ class Upstream:
             self.users -= 1
             self._last_used = trio.current_time()
             if not self.users and self._session is None:
-                self._loan.rest()
+                self.loan.rest()
 
     async def wait_idle(self, seconds: float) -> None:
         """Wait until it was not in use for so long, and at most twice as long; or has ended."""
@@ -579,18 +580,13 @@ class Upstreams:
         Raises:
             RequestError: There is no place for another connection.
         """
-        upstream: Upstream | None = None
-
-        def give_way() -> None:
-            if upstream is not None:
-                upstream.close()
-
+        upstream = Upstream(self._options, identity, session, self._background)
         try:
-            loan = self._places.lend(holder, "upstreams", 1, give_way, own_gives_way=True)
+            loan = self._places.lend(holder, "upstreams", 1, upstream.close, own_gives_way=True)
         except Overdrawn as error:
             raise RequestError(SERVER_BUSY, f"no further connection to the server: {error}") from None
         loan.hold()
-        upstream = Upstream(self._options, identity, session, self._background, loan)
+        upstream.loan = loan
         self._background.start_own(upstream.run, name="a connection of a proxy")
         return upstream
 
