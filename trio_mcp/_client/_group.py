@@ -52,7 +52,7 @@ from ._client import Client
 from ._config import ClientsConfig, GroupOptions, options_of, read_config
 from ._gathered import GroupEvents, Listed, Listing
 from ._listen import EnteredInTrio, entered_in_trio, what_to_listen_to
-from ._low_level import WorkOptions
+from ._low_level import AnsweringOptions, HandingBackOptions, WorkOptions
 from ._members import Member, ServerState, StateChanges, States
 from ._open import can_have_auth, make_client
 
@@ -414,17 +414,11 @@ class ClientGroup:
         arguments: Mapping[str, object] | None = None,
         *,
         returns: None = None,
-        input_required: Literal["answer"] = "answer",
-        **options: Unpack[WorkOptions],
+        **options: Unpack[AnsweringOptions],
     ) -> CallToolResult: ...
     @overload
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, object] | None = None,
-        *,
-        input_required: Literal["return"],
-        **options: Unpack[WorkOptions],
+        self, name: str, arguments: Mapping[str, object] | None = None, **options: Unpack[HandingBackOptions]
     ) -> CallToolResult | InputRequiredResult: ...
     @overload
     async def call_tool(
@@ -473,21 +467,11 @@ class ClientGroup:
 
     @overload
     async def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        input_required: Literal["answer"] = "answer",
-        **options: Unpack[WorkOptions],
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[AnsweringOptions]
     ) -> GetPromptResult: ...
     @overload
     async def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        input_required: Literal["return"],
-        **options: Unpack[WorkOptions],
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[HandingBackOptions]
     ) -> GetPromptResult | InputRequiredResult: ...
     async def get_prompt(
         self,
@@ -503,23 +487,11 @@ class ClientGroup:
 
     @overload
     async def read_resource(
-        self,
-        server: str,
-        uri: str,
-        *,
-        fresh: bool = False,
-        input_required: Literal["answer"] = "answer",
-        **options: Unpack[WorkOptions],
+        self, server: str, uri: str, *, fresh: bool = False, **options: Unpack[AnsweringOptions]
     ) -> ReadResourceResult: ...
     @overload
     async def read_resource(
-        self,
-        server: str,
-        uri: str,
-        *,
-        fresh: bool = False,
-        input_required: Literal["return"],
-        **options: Unpack[WorkOptions],
+        self, server: str, uri: str, *, fresh: bool = False, **options: Unpack[HandingBackOptions]
     ) -> ReadResourceResult | InputRequiredResult: ...
     async def read_resource(
         self,

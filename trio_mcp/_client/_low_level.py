@@ -304,6 +304,18 @@ class WorkOptions(Brought, total=False):
     on_progress: ProgressTarget | None
 
 
+class AnsweringOptions(WorkOptions, total=False):
+    """The same, where the client's handlers answer the server's questions."""
+
+    input_required: Literal["answer"]
+
+
+class HandingBackOptions(WorkOptions):
+    """The same, where the caller answers the server's questions."""
+
+    input_required: Literal["return"]
+
+
 def brought_by(options: WorkOptions, *, takes_arguments: str = "") -> Brought:
     """Return the options that are parameters.
 
