@@ -36,14 +36,14 @@ from .._errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NO
 from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler, LongLived, OnProgress
 from .._peer._peer import Peer
-from .._revisions import INPUT_METHODS, QUESTIONS, REFUSED, Revision, Side
+from .._revisions import INPUT_METHODS, QUESTIONS, REFUSED, WITHOUT_HANDLER, Revision, Side
 from .._server._context import Context, Surroundings, ask_in, notify_in
 from .._server._input_required import Asking, input_types
 from .._server._lifetimes import Background
 from .._server._listing import read_params
 from .._server._parking import Service
 from .._server._permits import Throttle
-from .._server._session import WITHOUT_HANDLER, ClientMessages, check_client_info
+from .._server._session import ClientMessages, check_client_info
 from ._eras import (
     UNKNOWN,
     no_such_method,

@@ -29,7 +29,7 @@ from .._core._uri_template import UriTemplate, check_uri
 from .._limits import Limits, check_given, check_options, check_whole
 from .._oauth._principal import Principal
 from .._peer._call import checked
-from .._revisions import Revision
+from .._revisions import WITHOUT_HANDLER, Revision
 from ._changes import Announcement, ChangeHub
 from ._context import (
     Context,
@@ -68,7 +68,6 @@ from ._tools import (
 # Registration: tool(), prompt(), resource() and their brothers.
 
 
-_OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
 _OF_TASKS: Final = frozenset({"task", "ttl", "poll", "ask_first", "restartable"})
 _CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
 
@@ -694,9 +693,10 @@ class Registration:
         check_given(Registration.request_handler, {"keep": keep, "resume": resume})
         refuse_bare("request_handler", method, '"tools/list"')
         check_options_of_method(method, keep=keep, resume=resume)
-        if method in _OURS or method in self._application.custom:
-            problem = "is served by the connection itself" if method in _OURS else "has a handler already"
-            raise ValueError(f"{method} {problem}")
+        if method in WITHOUT_HANDLER:
+            raise ValueError(f"{method} is served by the connection itself")
+        if method in self._application.custom:
+            raise ValueError(f"{method} has a handler already")
 
         def register(function: MethodHandler) -> None:
             handler = read_method_handler(method, function)

@@ -41,7 +41,7 @@ from .._logs import Log
 from .._peer._exchange import Answer, AtOnce, Exchange, Handler, LongLived, audit_refusal
 from .._peer._peer import Peer
 from .._printable import kind_shown
-from .._revisions import BATCH_REVISION, INPUT_METHODS, SERVER_INFO_KEY, Revision
+from .._revisions import BATCH_REVISION, INPUT_METHODS, SERVER_INFO_KEY, WITHOUT_HANDLER, Revision
 from ..types import LoggingLevel
 from ._application import Application
 from ._asking import failed_by_client, features_of
@@ -219,9 +219,6 @@ def _plain(value: object) -> object:
 _log: Final = Log("trio_mcp.server")
 
 _connections: Final = count(1)
-
-WITHOUT_HANDLER: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
-"""The requests that the session itself answers; see `ServerSession._answer_without_handler`."""
 
 _NO_RESULTS: Final = (list, tuple, str, int, float, types.Tool, types.Resource, types.Prompt, type(None))
 
