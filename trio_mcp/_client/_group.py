@@ -377,9 +377,7 @@ class ClientGroup:
         while len(self._marked) > MAX_MARKED or self._marked_bytes > MAX_MARKED_BYTES:
             self._marked_bytes -= _weight(self._marked.popitem(last=False)[1])
 
-    async def _locate(
-        self, kind: str, name: str, list_all: Callable[[], Awaitable[Listing[Any]]]
-    ) -> tuple[Client, str]:
+    async def _locate(self, kind: Literal["tool", "prompt"], name: str) -> tuple[Client, str]:
         """Return the client of the server that has a tool or prompt, and the server's own name for it.
 
         Raises:
@@ -396,7 +394,7 @@ class ClientGroup:
         if found is None and self._names.is_marked(name):
             found = self._marked.get((kind, name))
             if found is None:
-                listing = await list_all()
+                listing: Listing[Any] = await (self.list_tools() if kind == "tool" else self.list_prompts())
                 missing = listing.failures
                 found = next(((each.server, each.item.name) for each in listing if each.name == name), None)
         if found is None:
@@ -461,7 +459,7 @@ class ClientGroup:
             LocalProtocolError: No server has a tool that is called so. Nothing was sent.
             Others: As `Client.call_tool`.
         """
-        client, own = await self._locate("tool", name, self.list_tools)
+        client, own = await self._locate("tool", name)
         options_of_call = {"returns": returns, "input_required": input_required, **options}
         return await cast("Any", client).call_tool(own, arguments, **options_of_call)
 
@@ -482,7 +480,7 @@ class ClientGroup:
         **options: Unpack[WorkOptions],
     ) -> Any:
         """Get a prompt by its name in the group; see `call_tool` for the name and `Client.get_prompt`."""
-        client, own = await self._locate("prompt", name, self.list_prompts)
+        client, own = await self._locate("prompt", name)
         return await cast("Any", client).get_prompt(own, arguments, input_required=input_required, **options)
 
     @overload

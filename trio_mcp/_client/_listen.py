@@ -64,7 +64,7 @@ ONE_INTERRUPTION: Final = 5.0
 
 
 class ChangeIterator(AsyncIterator[_T]):
-    """Iterates over what listening tasks have pushed; one task does. What comes after the last is an error."""
+    """Iterates, in one task, over what listening tasks push. Why it has ended is raised after the last."""
 
     def __init__(self) -> None:
         self._end: Callable[[], Exception] | None = None
