@@ -693,10 +693,10 @@ class Registration:
         check_given(Registration.request_handler, {"keep": keep, "resume": resume})
         refuse_bare("request_handler", method, '"tools/list"')
         check_options_of_method(method, keep=keep, resume=resume)
-        if method in WITHOUT_HANDLER:
-            raise ValueError(f"{method} is served by the connection itself")
-        if method in self._application.custom:
-            raise ValueError(f"{method} has a handler already")
+        is_ours = method in WITHOUT_HANDLER
+        if is_ours or method in self._application.custom:
+            problem = "is served by the connection itself" if is_ours else "has a handler already"
+            raise ValueError(f"{method} {problem}")
 
         def register(function: MethodHandler) -> None:
             handler = read_method_handler(method, function)
