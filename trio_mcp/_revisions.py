@@ -172,13 +172,10 @@ REFUSED: Final[Mapping[Side, Mapping[Revision, frozenset[str]]]] = {
 }
 """By side and revision, which methods of the core protocol that side may not send; all others it may."""
 
-_NEVER_FREE: Final = QUESTIONS | {
-    "initialize",
-    "notifications/initialized",
-    "server/discover",
-    "ping",
-    "logging/setLevel",
-}
+WITHOUT_HANDLER: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
+"""The requests that a server's connection itself answers; see `ServerSession`."""
+
+_NEVER_FREE: Final = QUESTIONS | WITHOUT_HANDLER | {"notifications/initialized"}
 """What peers answer before they look at the revision, and what input requests ask for."""
 
 

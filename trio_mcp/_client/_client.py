@@ -64,7 +64,16 @@ from ..types import (
 from ._apps import page_in, uri_of, without_app_tools
 from ._caches import output_type, read_output
 from ._listen import EnteredInTrio, Events, open_events, what_to_listen_to
-from ._low_level import ListOptions, LowLevelClient, WorkOptions, brought_by, read_answer, read_result
+from ._low_level import (
+    AnsweringOptions,
+    HandingBackOptions,
+    ListOptions,
+    LowLevelClient,
+    WorkOptions,
+    brought_by,
+    read_answer,
+    read_result,
+)
 from ._questions import Roots
 from ._skills import LoadedSkill, SkillFile, check_declared, check_received, load, read_file, refuse_dynamic
 from ._tasks import (
@@ -250,8 +259,7 @@ class Client(LowLevelClient):
         arguments: Mapping[str, object] | None = None,
         *,
         returns: None = None,
-        input_required: Literal["answer"] = "answer",
-        **options: Unpack[WorkOptions],
+        **options: Unpack[AnsweringOptions],
     ) -> CallToolResult: ...
     @overload
     async def call_tool(
@@ -260,8 +268,7 @@ class Client(LowLevelClient):
         arguments: Mapping[str, object] | None = None,
         *,
         returns: None = None,
-        input_required: Literal["return"],
-        **options: Unpack[WorkOptions],
+        **options: Unpack[HandingBackOptions],
     ) -> CallToolResult | InputRequiredResult: ...
     @overload
     async def call_tool(
@@ -445,16 +452,11 @@ class Client(LowLevelClient):
 
     @overload
     async def read_resource(
-        self,
-        uri: str,
-        *,
-        fresh: bool = False,
-        input_required: Literal["answer"] = "answer",
-        **options: Unpack[WorkOptions],
+        self, uri: str, *, fresh: bool = False, **options: Unpack[AnsweringOptions]
     ) -> ReadResourceResult: ...
     @overload
     async def read_resource(
-        self, uri: str, *, fresh: bool = False, input_required: Literal["return"], **options: Unpack[WorkOptions]
+        self, uri: str, *, fresh: bool = False, **options: Unpack[HandingBackOptions]
     ) -> ReadResourceResult | InputRequiredResult: ...
     async def read_resource(
         self,
@@ -623,21 +625,11 @@ class Client(LowLevelClient):
 
     @overload
     async def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        input_required: Literal["answer"] = "answer",
-        **options: Unpack[WorkOptions],
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[AnsweringOptions]
     ) -> GetPromptResult: ...
     @overload
     async def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        input_required: Literal["return"],
-        **options: Unpack[WorkOptions],
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[HandingBackOptions]
     ) -> GetPromptResult | InputRequiredResult: ...
     async def get_prompt(
         self,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, final
 
@@ -537,13 +537,12 @@ class _Discovery:
         """
         outcome = self._outcome
         if not isinstance(outcome, dict):
-            meta, refused = self.identity.meta(revision), self.identity.refused[revision]
-            return Connection(self.peer, revision, meta=meta, refused=refused)
+            return _agreed(self.peer, self.identity, revision)
         try:
             result = from_wire(outcome, types.DiscoverResult)
             info = (result.meta or {}).get(SERVER_INFO_KEY) or outcome.get("serverInfo")
             self.identity.described(outcome)
-            return _described(self.peer, self.identity, revision, result, info)
+            return _agreed(self.peer, self.identity, revision, result, _read_info(info))
         except InvalidData as error:
             raise RemoteProtocolError(f"server/discover: {error}") from error
 
@@ -586,26 +585,33 @@ async def _fall_back(discovery: _Discovery, identity: ClientIdentity, legacy: Se
 
 
 def _assumed(peer: Peer, identity: ClientIdentity, revision: Revision, known: types.DiscoverResult) -> Connection:
-    info = (known.meta or {}).get(SERVER_INFO_KEY)
-    try:
-        assumed = _described(peer, identity, revision, known, info)
-    except InvalidData:  # it is only shown
-        assumed = _described(peer, identity, revision, known, None)
+    info: types.Implementation | None = None
+    with suppress(InvalidData):  # it is only shown
+        info = _read_info((known.meta or {}).get(SERVER_INFO_KEY))
+    assumed = _agreed(peer, identity, revision, known, info)
     assumed.is_assumed = True
     return assumed
 
 
-def _described(
-    peer: Peer, identity: ClientIdentity, revision: Revision, result: types.DiscoverResult, info: object
+def _read_info(info: object) -> types.Implementation | None:
+    return None if info is None else from_wire(info, types.Implementation)
+
+
+def _agreed(
+    peer: Peer,
+    identity: ClientIdentity,
+    revision: Revision,
+    result: types.DiscoverResult | types.InitializeResult | None = None,
+    info: types.Implementation | None = None,
 ) -> Connection:
     return Connection(
         peer,
         revision,
-        meta=identity.meta(revision),
+        meta=identity.meta(revision) if revision.is_modern else {},
         refused=identity.refused[revision],
-        server_info=None if info is None else from_wire(info, types.Implementation),
-        capabilities=result.capabilities,
-        instructions=result.instructions,
+        server_info=info,
+        capabilities=None if result is None else result.capabilities,
+        instructions=None if result is None else result.instructions,
     )
 
 
@@ -619,14 +625,7 @@ async def _initialize(peer: Peer, identity: ClientIdentity, legacy: Sequence[Rev
         raise RemoteProtocolError(f"initialize: {error}") from error
     identity.described(answer)
     await peer.notify("notifications/initialized")
-    return Connection(
-        peer,
-        revision,
-        refused=identity.refused[revision],
-        server_info=result.server_info,
-        capabilities=result.capabilities,
-        instructions=result.instructions,
-    )
+    return _agreed(peer, identity, revision, result, result.server_info)
 
 
 def _in_short(outcome: _Outcome) -> str:

@@ -6,16 +6,14 @@ Values and a queue; asking the servers is `_group`'s part.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from threading import get_ident
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, final, overload
 
 import attrs
-import trio
 
 from .._core._changes import Change, ChangeQueue, Resynced
-from .._trio import LightParkingLot, check_thread
+from ._listen import ChangeIterator
 
 _T = TypeVar("_T")
 
@@ -90,7 +88,7 @@ class GroupEvent:
 
 
 @final
-class GroupEvents(AsyncIterator[GroupEvent]):
+class GroupEvents(ChangeIterator[GroupEvent]):
     """The changes that `ClientGroup.listen` receives; one task iterates over them.
 
     Changes of one server come in their order, and servers take turns. A change that already waits is not added
@@ -107,31 +105,15 @@ class GroupEvents(AsyncIterator[GroupEvent]):
     """
 
     def __init__(self, max_events: int, max_bytes: int) -> None:
+        super().__init__()
         self.refusals: dict[str, Exception] = {}
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._queues: OrderedDict[str, ChangeQueue] = OrderedDict()  # of the servers whose changes wait, in turn
-        self._changed = LightParkingLot()
-        self._is_waiting = False
-        self._is_left = False
-        self._is_over = False
-        self._thread = get_ident()
 
-    async def __anext__(self) -> GroupEvent:
-        check_thread(self._thread, "this subscription", "events.__anext__")
-        await trio.lowlevel.checkpoint()
-        if self._is_waiting:
-            raise trio.BusyResourceError("another task is waiting for these events already")
-        while not self._queues:
-            if self._is_left:
-                raise trio.ClosedResourceError("the block of listen() was left")
-            if self._is_over:
-                raise StopAsyncIteration
-            self._is_waiting = True
-            try:
-                await self._changed.park()
-            finally:
-                self._is_waiting = False
+    def _pop(self) -> GroupEvent | None:
+        if not self._queues:
+            return None
         server, queue = self._queues.popitem(last=False)
         change = queue.pop()
         if queue:
@@ -149,13 +131,7 @@ class GroupEvents(AsyncIterator[GroupEvent]):
             queue.push(Resynced("too many changes waited for the listener"))
         self._changed.unpark_all()
 
-    def _finish(self) -> None:
-        """End the iteration after what is waiting: there are no servers any more."""
-        self._is_over = True
-        self._changed.unpark_all()
-
     def _leave(self) -> None:
         """The block was left."""
-        self._is_left = True
         self._queues.clear()
-        self._changed.unpark_all()
+        super()._leave()

@@ -52,13 +52,16 @@ from ._client import Client
 from ._config import ClientsConfig, GroupOptions, options_of, read_config
 from ._gathered import GroupEvents, Listed, Listing
 from ._listen import EnteredInTrio, entered_in_trio, what_to_listen_to
-from ._low_level import WorkOptions
+from ._low_level import AnsweringOptions, HandingBackOptions, WorkOptions
 from ._members import Member, ServerState, StateChanges, States
 from ._open import can_have_auth, make_client
 
 _log: Final = Log("trio_mcp.client")
 
 _T = TypeVar("_T")
+
+_NAMED_BY: Final = {"resource": "uri", "resource template": "uri_template"}
+"""What has no name that the group could change."""
 
 MAX_MARKED: Final = 10_000
 """Marked names of tools and prompts whose meaning is remembered; those listed first are forgotten first."""
@@ -308,41 +311,21 @@ class ClientGroup:
         Returns:
             The tools, and why servers are missing.
         """
-        return await self._list(
-            "tool",
-            lambda client: client.list_tools(fresh=fresh, for_model=for_model),
-            lambda tool: tool.name,
-            is_renamed=True,
-        )
+        return await self._list("tool", lambda client: client.list_tools(fresh=fresh, for_model=for_model))
 
     async def list_prompts(self, *, fresh: bool = False) -> Listing[Prompt]:
         """List the prompts of all servers that are ready; see `list_tools`."""
-        return await self._list(
-            "prompt", lambda client: client.list_prompts(fresh=fresh), lambda prompt: prompt.name, is_renamed=True
-        )
+        return await self._list("prompt", lambda client: client.list_prompts(fresh=fresh))
 
     async def list_resources(self, *, fresh: bool = False) -> Listing[Resource]:
         """List the resources of all servers that are ready; see `list_tools`. Two may have the same URI."""
-        return await self._list(
-            "resource", lambda client: client.list_resources(fresh=fresh), lambda resource: resource.uri
-        )
+        return await self._list("resource", lambda client: client.list_resources(fresh=fresh))
 
     async def list_resource_templates(self, *, fresh: bool = False) -> Listing[ResourceTemplate]:
         """List the resource templates of all servers that are ready; see `list_tools`."""
-        return await self._list(
-            "resource template",
-            lambda client: client.list_resource_templates(fresh=fresh),
-            lambda template: template.uri_template,
-        )
+        return await self._list("resource template", lambda client: client.list_resource_templates(fresh=fresh))
 
-    async def _list(
-        self,
-        kind: str,
-        ask: Callable[[Client], Awaitable[list[_T]]],
-        name_of: Callable[[_T], str],
-        *,
-        is_renamed: bool = False,
-    ) -> Listing[_T]:
+    async def _list(self, kind: str, ask: Callable[[Client], Awaitable[list[_T]]]) -> Listing[_T]:
         found: dict[str, list[_T]] = {}
         failures: dict[str, Exception] = {}
 
@@ -365,9 +348,10 @@ class ClientGroup:
                     failures[server] = self._states.unavailable(server)
         listed: list[Listed[_T]] = []
         taken: set[str] = set()
+        is_renamed = kind not in _NAMED_BY
         for server in self.states:
             for item in found.get(server, ()):
-                own = name_of(item)
+                own = getattr(item, _NAMED_BY.get(kind, "name"))
                 name = self._name(kind, server, own) if is_renamed else own
                 if is_renamed and name in taken:
                     _log.warning("left out the %s %.100r of %.100r: it is there already", kind, own, server)
@@ -393,9 +377,7 @@ class ClientGroup:
         while len(self._marked) > MAX_MARKED or self._marked_bytes > MAX_MARKED_BYTES:
             self._marked_bytes -= _weight(self._marked.popitem(last=False)[1])
 
-    async def _locate(
-        self, kind: str, name: str, list_all: Callable[[], Awaitable[Listing[Any]]]
-    ) -> tuple[Client, str]:
+    async def _locate(self, kind: Literal["tool", "prompt"], name: str) -> tuple[Client, str]:
         """Return the client of the server that has a tool or prompt, and the server's own name for it.
 
         Raises:
@@ -412,7 +394,7 @@ class ClientGroup:
         if found is None and self._names.is_marked(name):
             found = self._marked.get((kind, name))
             if found is None:
-                listing = await list_all()
+                listing: Listing[Any] = await (self.list_tools() if kind == "tool" else self.list_prompts())
                 missing = listing.failures
                 found = next(((each.server, each.item.name) for each in listing if each.name == name), None)
         if found is None:
@@ -430,17 +412,11 @@ class ClientGroup:
         arguments: Mapping[str, object] | None = None,
         *,
         returns: None = None,
-        input_required: Literal["answer"] = "answer",
-        **options: Unpack[WorkOptions],
+        **options: Unpack[AnsweringOptions],
     ) -> CallToolResult: ...
     @overload
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, object] | None = None,
-        *,
-        input_required: Literal["return"],
-        **options: Unpack[WorkOptions],
+        self, name: str, arguments: Mapping[str, object] | None = None, **options: Unpack[HandingBackOptions]
     ) -> CallToolResult | InputRequiredResult: ...
     @overload
     async def call_tool(
@@ -483,27 +459,17 @@ class ClientGroup:
             LocalProtocolError: No server has a tool that is called so. Nothing was sent.
             Others: As `Client.call_tool`.
         """
-        client, own = await self._locate("tool", name, self.list_tools)
+        client, own = await self._locate("tool", name)
         options_of_call = {"returns": returns, "input_required": input_required, **options}
         return await cast("Any", client).call_tool(own, arguments, **options_of_call)
 
     @overload
     async def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        input_required: Literal["answer"] = "answer",
-        **options: Unpack[WorkOptions],
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[AnsweringOptions]
     ) -> GetPromptResult: ...
     @overload
     async def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        input_required: Literal["return"],
-        **options: Unpack[WorkOptions],
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[HandingBackOptions]
     ) -> GetPromptResult | InputRequiredResult: ...
     async def get_prompt(
         self,
@@ -514,28 +480,16 @@ class ClientGroup:
         **options: Unpack[WorkOptions],
     ) -> Any:
         """Get a prompt by its name in the group; see `call_tool` for the name and `Client.get_prompt`."""
-        client, own = await self._locate("prompt", name, self.list_prompts)
+        client, own = await self._locate("prompt", name)
         return await cast("Any", client).get_prompt(own, arguments, input_required=input_required, **options)
 
     @overload
     async def read_resource(
-        self,
-        server: str,
-        uri: str,
-        *,
-        fresh: bool = False,
-        input_required: Literal["answer"] = "answer",
-        **options: Unpack[WorkOptions],
+        self, server: str, uri: str, *, fresh: bool = False, **options: Unpack[AnsweringOptions]
     ) -> ReadResourceResult: ...
     @overload
     async def read_resource(
-        self,
-        server: str,
-        uri: str,
-        *,
-        fresh: bool = False,
-        input_required: Literal["return"],
-        **options: Unpack[WorkOptions],
+        self, server: str, uri: str, *, fresh: bool = False, **options: Unpack[HandingBackOptions]
     ) -> ReadResourceResult | InputRequiredResult: ...
     async def read_resource(
         self,
@@ -651,7 +605,7 @@ class ClientGroup:
         while not self._states.are_final:
             await self._states.changed.park()
         await trio.lowlevel.checkpoint()
-        events._finish()
+        events._finish(StopAsyncIteration)  # there are no servers any more
 
     async def _listen_to(
         self, name: str, wanted: SubscriptionFilter, events: GroupEvents, begun: trio.Event | None

@@ -63,8 +63,50 @@ ONE_INTERRUPTION: Final = 5.0
 # What a listener iterates over.
 
 
+class ChangeIterator(AsyncIterator[_T]):
+    """Iterates, in one task, over what listening tasks push. Why it has ended is raised after the last."""
+
+    def __init__(self) -> None:
+        self._end: Callable[[], Exception] | None = None
+        self._changed = LightParkingLot()
+        self._is_waiting = False
+        self._thread = get_ident()
+
+    async def __anext__(self) -> _T:
+        check_thread(self._thread, "this subscription", "events.__anext__")
+        await trio.lowlevel.checkpoint()
+        if self._is_waiting:
+            raise trio.BusyResourceError("another task is waiting for these events already")
+        while (oldest := self._pop()) is None:
+            if self._end is not None:
+                raise self._end()
+            self._is_waiting = True
+            try:
+                await self._changed.park()
+            finally:
+                self._is_waiting = False
+        return oldest
+
+    def _pop(self) -> _T | None:
+        """Take the oldest; return `None` if nothing is waiting."""
+        raise NotImplementedError
+
+    # For the listening tasks.
+
+    def _finish(self, make_error: Callable[[], Exception]) -> None:
+        """End the iteration after what is waiting; the first reason given is raised."""
+        if self._end is None:
+            self._end = make_error
+        self._changed.unpark_all()
+
+    def _leave(self) -> None:
+        """The block was left."""
+        self._end = lambda: trio.ClosedResourceError("the block of listen() was left")
+        self._changed.unpark_all()
+
+
 @final
-class Events(AsyncIterator[Change]):
+class Events(ChangeIterator[Change]):
     """The changes that `Client.listen` receives, in their order; one task iterates over them.
 
     A change that is already waiting is not added again. Received changes are returned before the end is raised.
@@ -79,12 +121,9 @@ class Events(AsyncIterator[Change]):
     """
 
     def __init__(self, max_events: int, max_bytes: int) -> None:
+        super().__init__()
         self._queue = ChangeQueue(max_events, max_bytes)
         self._acknowledged: SubscriptionFilter | None = None
-        self._end: Callable[[], Exception] | None = None
-        self._changed = LightParkingLot()
-        self._is_waiting = False
-        self._thread = get_ident()
 
     @property
     def acknowledged(self) -> SubscriptionFilter:
@@ -97,20 +136,8 @@ class Events(AsyncIterator[Change]):
         """How many changes wait to be taken."""
         return len(self._queue)
 
-    async def __anext__(self) -> Change:
-        check_thread(self._thread, "this subscription", "events.__anext__")
-        await trio.lowlevel.checkpoint()
-        if self._is_waiting:
-            raise trio.BusyResourceError("another task is waiting for these events already")
-        while not self._queue:
-            if self._end is not None:
-                raise self._end()
-            self._is_waiting = True
-            try:
-                await self._changed.park()
-            finally:
-                self._is_waiting = False
-        return self._queue.pop()
+    def _pop(self) -> Change | None:
+        return self._queue.pop() if self._queue else None
 
     # For the listening task.
 
@@ -125,17 +152,10 @@ class Events(AsyncIterator[Change]):
         self._changed.unpark_all()
         return self._end is None
 
-    def _finish(self, make_error: Callable[[], Exception]) -> None:
-        """End the iteration after what is waiting; the first reason given is raised."""
-        if self._end is None:
-            self._end = make_error
-        self._changed.unpark_all()
-
     def _leave(self) -> None:
         """The block was left."""
-        self._end = lambda: trio.ClosedResourceError("the block of listen() was left")
         self._queue.clear()
-        self._changed.unpark_all()
+        super()._leave()
 
 
 # What is wanted, and declared.
@@ -181,7 +201,7 @@ def _declared(wanted: SubscriptionFilter, capabilities: ServerCapabilities | Non
 
 
 @final
-class _EndedByServer(McpError):
+class EndedByServer(McpError):
     """The server has ended a subscription in an orderly way; or has cancelled it, which means the same."""
 
 
@@ -194,7 +214,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
         grace: How many seconds the acknowledgement may take.
 
     Raises:
-        _EndedByServer: The server has ended it in an orderly way.
+        EndedByServer: The server has ended it in an orderly way.
         RequestError: The server refuses, or fails later.
         RemoteProtocolError: It ends what it has not acknowledged.
         ConnectionLost: The connection ended, or the stream of this subscription.
@@ -211,7 +231,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
 
         def begin(id: RequestId) -> None:
             subscription.id = id
-            subscription.end = lambda: peer.fail_request(id, _EndedByServer("the server ended the subscription"))
+            subscription.end = lambda: peer.fail_request(id, EndedByServer("the server ended the subscription"))
             connection.subscriptions.add(subscription)
             # Not before: this deadline would be sent to the server as the request's own.
             scope.deadline = trio.current_time() + grace
@@ -230,7 +250,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
             result = await peer.request(_LISTEN, params, on_id=begin, is_watched=False)
             if subscription_id(result) != subscription.id:
                 _log.warning("the server ended a subscription and named another one: %.200r", result)
-        except _EndedByServer:
+        except EndedByServer:
             pass
         except RequestError as error:
             if error.code == METHOD_NOT_FOUND:
@@ -249,7 +269,7 @@ async def _subscribe_modern(connection: Connection, subscription: Subscription, 
         raise RemoteProtocolError(f"{_LISTEN} was not acknowledged within {grace:g} s (connect_timeout)")
     if not subscription.is_acknowledged:
         raise RemoteProtocolError(f"{_LISTEN} was ended without having been acknowledged")
-    raise _EndedByServer("the server has ended the subscription")
+    raise EndedByServer("the server has ended the subscription")
 
 
 def _is_final(error: McpError) -> bool:

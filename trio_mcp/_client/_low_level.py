@@ -187,18 +187,8 @@ class InputRounds:
             Others: Whatever a handler raises, as itself if it is the only one.
         """
         questions = self._prepare(method, asked, revision)
-        answers: dict[str, Any] = dict.fromkeys(questions)  # in the order of the questions
-
-        unanswered = iter(questions.items())
-
-        async def answer_some() -> None:
-            for key, question in unanswered:  # each is taken by one of the tasks
-                answers[key] = await question()
-
         with self._reconnecting.cancelled_when_over(), clock_stopped():
-            async with open_hidden_nursery() as nursery:
-                for _ in range(min(len(questions), self._max_at_once)):
-                    nursery.start_soon(answer_some, name=f"answering for {method}")
+            answers = await answered_all(questions, self._max_at_once, name=f"answering for {method}")
         await trio.lowlevel.checkpoint()  # there may have been nothing to answer
         return answers
 
@@ -224,6 +214,24 @@ class InputRounds:
         if params is not None and not is_object(params):
             raise ValueError("params: expected an object")
         return self._questions.prepare(request["method"], params, revision)
+
+
+async def answered_all(questions: Mapping[str, Question], most: int, *, name: str) -> dict[str, Any]:
+    """Have questions answered, so many at once, and return the answers by key, in the order of the questions.
+
+    When one fails, the others are cancelled.
+    """
+    answers: dict[str, Any] = dict.fromkeys(questions)
+    unanswered = iter(questions.items())
+
+    async def answer_some() -> None:  # noqa: ASYNC910 - there is a question for each task
+        for key, question in unanswered:  # each is taken by one of the tasks
+            answers[key] = await question()
+
+    async with open_hidden_nursery() as nursery:
+        for _ in range(min(len(questions), most)):
+            nursery.start_soon(answer_some, name=name)
+    return answers
 
 
 _log: Final = Log("trio_mcp.client")
@@ -294,6 +302,18 @@ class WorkOptions(Brought, total=False):
     """
 
     on_progress: ProgressTarget | None
+
+
+class AnsweringOptions(WorkOptions, total=False):
+    """The same, where the client's handlers answer the server's questions."""
+
+    input_required: Literal["answer"]
+
+
+class HandingBackOptions(WorkOptions):
+    """The same, where the caller answers the server's questions."""
+
+    input_required: Literal["return"]
 
 
 def brought_by(options: WorkOptions, *, takes_arguments: str = "") -> Brought:

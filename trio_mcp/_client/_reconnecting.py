@@ -91,6 +91,7 @@ class ReconnectingConnection:
     Attributes:
         is_reconnected: Whether there was a channel before the present one.
         interrupted_at: When it was logged last that listening was interrupted.
+        chosen_log_level: What `set_log_level` has asked for; `None` if it was not called.
     """
 
     _connector: Connector
@@ -110,9 +111,9 @@ class ReconnectingConnection:
     _max_silence: float = attrs.field(alias="max_silence", default=math.inf, kw_only=True)
     is_reconnected: bool = attrs.field(default=False, init=False)
     interrupted_at: float = attrs.field(default=-math.inf, init=False)
+    chosen_log_level: LoggingLevel | None = attrs.field(default=None, init=False)
 
     _backoff: Backoff | None = attrs.field(init=False)
-    _log_level: LoggingLevel | None = attrs.field(default=None, init=False)
     _is_agreeing: bool = attrs.field(default=False, init=False)
     _agreed: Connection | None = attrs.field(default=None, init=False)
     _agreed_at: float | None = attrs.field(default=None, init=False)
@@ -122,7 +123,7 @@ class ReconnectingConnection:
     _agreement_failure: McpError | None = attrs.field(default=None, init=False)
     # There is a connection, an attempt has failed, or there will be no connection any more.
     _changed: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
-    _failure: ConnectionLost | None = attrs.field(default=None, init=False)
+    _failure: McpError | None = attrs.field(default=None, init=False)
     _is_closing: bool = attrs.field(default=False, init=False)
     _until_closing: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _closed: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -146,8 +147,9 @@ class ReconnectingConnection:
 
     @property
     def failure(self) -> ConnectionLost | None:
-        """Why there will be no connection any more; `None` if there can be one, or the client was closed."""
-        return None if self._is_closing else self._failure
+        """Why it was lost for good; `None` if there can be one, never was one, or the client was closed."""
+        lost = self._failure
+        return lost if isinstance(lost, ConnectionLost) and not self._is_closing else None
 
     @property
     def channel_end(self) -> ConnectionLost | None:
@@ -174,7 +176,8 @@ class ReconnectingConnection:
 
         Raises:
             ConnectionLost: It is lost and will not be restored.
-            McpError: There was no new agreement with the server. The next caller starts the next attempt.
+            McpError: It could not be made. Or there was no new agreement with the server, and the next caller
+                starts the next attempt.
             trio.ClosedResourceError: It was closed.
         """
         failures = self._agreement_failures
@@ -193,7 +196,7 @@ class ReconnectingConnection:
     def _why_over(self) -> Exception:
         if self._is_closing or self._failure is None:
             return trio.ClosedResourceError("this client was closed")
-        return self._failure.renewed()
+        return _renewed(self._failure)
 
     async def ask(self, send: Callable[[Connection], Awaitable[_T]]) -> _T:
         """Send a request, and once more if the server refused it unseen because of the connection.
@@ -262,7 +265,8 @@ class ReconnectingConnection:
     async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None) -> None:
         """Ask for log messages on this connection and on every one after it."""
         await self.ask(lambda connection: connection.set_log_level(level, meta))
-        self._log_level = level  # not before: a server that refuses it would refuse every new connection, too
+        # Not before: a server that refuses it would refuse every new connection, too.
+        self.chosen_log_level = level
 
     # The one task.
 
@@ -282,6 +286,9 @@ class ReconnectingConnection:
             end = await self._connect_first(started)
             while not self._is_closing and await self._pause(end):
                 end = await self._connect_again()
+        except McpError as error:
+            self._give_up(_renewed(error))
+            raise
         finally:
             self._give_up(ConnectionLost("this client has ended"))
             self._closed.set()
@@ -355,7 +362,7 @@ class ReconnectingConnection:
         """Return how many seconds the last agreement has held; 0 if there was none."""
         return 0.0 if self._agreed_at is None else trio.current_time() - self._agreed_at
 
-    def _give_up(self, why: ConnectionLost) -> None:
+    def _give_up(self, why: McpError) -> None:
         """There will be no connection any more."""
         if self._failure is None:
             self._failure = why
@@ -449,8 +456,8 @@ class ReconnectingConnection:
             connection.check_size()
         messages.revision, messages.peer = connection.revision, peer
         connection.begin(messages.subscriptions, self.limits)
-        if self._log_level is not None:
-            await connection.set_log_level(self._log_level)
+        if self.chosen_log_level is not None:
+            await connection.set_log_level(self.chosen_log_level)
         elif self._usual_log_level is not None:
             await self._ask_for_log(connection, self._usual_log_level)
         return connection

@@ -20,6 +20,7 @@ from .. import types
 from .._codec._json import InvalidData, is_object
 from .._codec._jsonrpc import Notification, RequestId, from_wire, read_id, to_wire
 from .._core._changes import (
+    ACKNOWLEDGED,
     KINDS,
     Change,
     ResourceUpdated,
@@ -39,7 +40,6 @@ from .._trio import open_hidden_nursery
 
 _log: Final = Log("trio_mcp.client")
 
-_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _CANCELLED: Final = "notifications/cancelled"
 
 MAX_GIVEN_UP: Final = 64
@@ -203,7 +203,7 @@ class Subscriptions:
     def dispatch(self, notification: Notification) -> None:
         """Bring a notification to its subscriptions, and outdate cached results; see `OnNotificationRead`."""
         is_modern = self._is_modern
-        if is_modern and notification.method == _ACKNOWLEDGED:
+        if is_modern and notification.method == ACKNOWLEDGED:
             self._acknowledge(notification.params or {})
         elif is_modern and notification.method == _CANCELLED:
             id = read_id((notification.params or {}).get("requestId"))

@@ -90,6 +90,11 @@ LIST_CHANGES: Final[Mapping[ListKind, Change]] = MappingProxyType(
 
 KINDS: Final[Mapping[Change, ListKind]] = {change: kind for kind, change in LIST_CHANGES.items()}
 
+_ALL_LISTS: Final = SubscriptionFilter(
+    tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+)
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _UPDATED: Final = "notifications/resources/updated"
 _METHODS: Final = {change: f"notifications/{kind}/list_changed" for change, kind in KINDS.items()}
 _MEMBERS: Final = {change: f"{kind}_list_changed" for change, kind in KINDS.items()}
@@ -147,7 +152,9 @@ def changes_in(wanted: SubscriptionFilter) -> list[Change]:
     return [*lists, *map(ResourceUpdated, uris), *map(TaskUpdated, ids)]
 
 
-def granted_by(capabilities: ServerCapabilities | None, wanted: SubscriptionFilter) -> SubscriptionFilter:
+def granted_by(
+    capabilities: ServerCapabilities | None, wanted: SubscriptionFilter = _ALL_LISTS
+) -> SubscriptionFilter:
     """Return a filter without the lists whose changes these capabilities do not declare; the rest is kept."""
     can = capabilities or ServerCapabilities()
     lists: dict[str, bool | None] = {
@@ -248,7 +255,7 @@ _SENT_BY: Final[Mapping[str, str]] = MappingProxyType(
         "notifications/prompts/list_changed": "use Server.list_changed, which knows the subscribers",
         "notifications/resources/list_changed": "use Server.list_changed, which knows the subscribers",
         "notifications/resources/updated": "use Server.resource_updated, which knows the subscribers",
-        "notifications/subscriptions/acknowledged": "the server sends it when a client subscribes",
+        ACKNOWLEDGED: "the server sends it when a client subscribes",
         "notifications/elicitation/complete": "use Context.elicitation_complete",
     }
 )

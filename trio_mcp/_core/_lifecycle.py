@@ -77,7 +77,8 @@ def target_of(params: Mapping[str, Any] | None) -> str | None:
 
 _REFUSED: Final = REFUSED[Side.CLIENT]
 
-_LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
+LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
+"""The levels of log messages, the least severe first."""
 
 DEFAULT_LOG_LEVEL: Final = "info"
 """The log level of a legacy client that has not set one; the specification leaves the choice to the server."""
@@ -216,8 +217,8 @@ class ServerLifecycle:
         capabilities = _expect_capabilities(meta, CLIENT_CAPABILITIES_KEY, "_meta")
         client_info = meta.get(CLIENT_INFO_KEY)
         level = meta.get(LOG_LEVEL_KEY)
-        if level is not None and level not in _LEVELS:
-            raise RequestError(INVALID_PARAMS, f"_meta: {LOG_LEVEL_KEY} must be one of {', '.join(_LEVELS)}")
+        if level is not None and level not in LEVELS:
+            raise RequestError(INVALID_PARAMS, f"_meta: {LOG_LEVEL_KEY} must be one of {', '.join(LEVELS)}")
         return Agreement(revision, capabilities, client_info if is_object(client_info) else None, level)
 
     def _agree_legacy(self, request: Request) -> Agreement:

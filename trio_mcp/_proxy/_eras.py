@@ -2,7 +2,8 @@
 
 Within an era parameters, results and errors pass as they are, but for what belongs to one connection: the
 progress token and the time that is left. Between the eras only what the receiver's revision demands is added, and
-what only the sender's has is left out; unknown members stay.
+what only the sender's has is left out; unknown members stay. Which revision has a member, or a type of content,
+is written beside it in `types`.
 
 Spec: 2026-07-28, basic, "_meta", "ResultType"; basic/patterns/mrtr; server/utilities/caching.
 """
@@ -11,10 +12,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from .._codec._json import InvalidData, is_array, is_object
 from .._codec._jsonrpc import from_wire, to_wire
+from .._core._cache import CACHEABLE
 from .._core._lifecycle import Agreement
 from .._core._output_schemas import RESULT_MEMBER, needs_wrapping, wrapped_schema
 from .._errors import (
@@ -31,15 +34,20 @@ from .._errors import (
 from .._revisions import (
     CLIENT_CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
+    LATEST,
+    LATEST_LEGACY,
     LOG_LEVEL_KEY,
     PROGRESS_TOKEN_KEY,
     PROTOCOL_VERSION_KEY,
+    REFUSED,
     SERVER_INFO_KEY,
     SUBSCRIPTION_ID_KEY,
     TIMEOUT_KEY,
     Revision,
+    Side,
 )
-from ..types import ContentBlock, CreateMessageRequestParams
+from ..types import CacheableResult, ContentBlock, CreateMessageRequestParams, Result
+from ..types._fields import members, span_of
 
 _Params = Mapping[str, Any] | None
 
@@ -48,18 +56,10 @@ _OF_CONNECTION: Final = (PROGRESS_TOKEN_KEY, TIMEOUT_KEY)
 
 _OF_MODERN_REQUESTS: Final = (PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY)
 
-_OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
+_OF_MODERN_RESULTS: Final = [m.name for m in members(CacheableResult) if LATEST_LEGACY not in m.span]
 
-_CACHEABLE: Final = frozenset(
-    {
-        *("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"),
-        *("skills/list", "skills/get", "resources/directory/read"),  # of the extension for skills
-    }
-)
+_WITH_FRESHNESS: Final = CACHEABLE | {"resources/directory/read"}
 """Results that must say in the modern era how long they are fresh (server/utilities/caching)."""
-
-_BLOCKS_SINCE: Final = {"audio": Revision.V2025_03_26, "resource_link": Revision.V2025_06_18}
-"""Types of content that not every revision has."""
 
 UNKNOWN: Final[Mapping[str, Any]] = {"name": "unknown", "version": "unknown"}
 """How a server, or a client, is shown that has not said what it is, where that must be said."""
@@ -90,12 +90,25 @@ def passed_on(params: _Params) -> _Params:
 
 
 def to_legacy_params(params: _Params) -> _Params:
-    """Return the parameters of a modern request for a legacy server."""
+    """Return the parameters of a modern request or notification for a legacy server."""
     return _without(params, _OF_MODERN_REQUESTS)
 
 
-def to_modern_params(params: _Params, session: Agreement, revision: Revision) -> Mapping[str, Any]:
-    """Return the parameters of a request of a legacy session for a modern server."""
+def to_params(method: str, params: _Params, client: Agreement, revision: Revision) -> _Params:
+    """Return the parameters of a client's request for a server of a revision.
+
+    Raises:
+        RequestError: The two are of different eras, and that of the server has no such method.
+    """
+    own = passed_on(params)
+    if client.revision.is_modern is revision.is_modern:
+        return own
+    if method in REFUSED[Side.CLIENT][revision]:
+        raise no_such_method(method, revision)
+    return _to_modern_params(own, client, revision) if revision.is_modern else to_legacy_params(own)
+
+
+def _to_modern_params(params: _Params, session: Agreement, revision: Revision) -> Mapping[str, Any]:
     declared = {PROTOCOL_VERSION_KEY: str(revision), CLIENT_CAPABILITIES_KEY: session.client_capabilities}
     if session.client_info is not None:
         declared[CLIENT_INFO_KEY] = session.client_info
@@ -115,17 +128,9 @@ def to_legacy_question(method: str, params: _Params, revision: Revision) -> Mapp
     ):
         return {**asked, "elicitationId": secrets.token_hex(16)}
     if method == "sampling/createMessage" and revision < Revision.V2025_11_25:
-        return _older(asked, CreateMessageRequestParams, revision)  # a message is one block there
+        with suppress(InvalidData, LocalProtocolError):  # what cannot be read passes as it is
+            return to_wire(from_wire(asked, CreateMessageRequestParams), revision)  # a message is one block there
     return asked
-
-
-def _older(plain: Mapping[str, Any], kind: Any, revision: Revision) -> Mapping[str, Any]:
-    """Return an object as an older revision has it; as it is, if it cannot be read."""
-    try:
-        older: Mapping[str, Any] = to_wire(from_wire(plain, kind), revision)
-    except (InvalidData, LocalProtocolError):
-        return plain
-    return older
 
 
 # Results.
@@ -167,10 +172,12 @@ def _with_schema_of_object(tool: Any) -> Any:
 
 
 def _known_block(block: Any, revision: Revision) -> Any:
-    """Return a block of content, or a text instead if the revision lacks its type."""
-    kind = block.get("type") if is_object(block) else None
-    since = _BLOCKS_SINCE.get(kind) if isinstance(kind, str) else None
-    return block if since is None or since <= revision else _older(block, ContentBlock, revision)
+    """Return a block of content, or a text instead if the revision lacks its class."""
+    with suppress(InvalidData, LocalProtocolError):  # likewise
+        read: Any = from_wire(block, ContentBlock)
+        if revision not in span_of(read.__class__):
+            return to_wire(read, revision)
+    return block
 
 
 def to_modern_result(method: str, result: Mapping[str, Any], server: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -181,9 +188,7 @@ def to_modern_result(method: str, result: Mapping[str, Any], server: Mapping[str
         result: The result.
         server: How the server has described itself in the handshake.
     """
-    added: dict[str, Any] = {"resultType": "complete"}
-    if method in _CACHEABLE:
-        added |= {"ttlMs": 0, "cacheScope": "private"}
+    added = to_wire(CacheableResult() if method in _WITH_FRESHNESS else Result(), LATEST)
     info = server.get("serverInfo", UNKNOWN)
     return {**added, **result, "_meta": {SERVER_INFO_KEY: info, **meta_of(result)}}
 
@@ -198,28 +203,19 @@ def with_subscription(params: _Params, id: object) -> dict[str, Any]:
 
 def to_initialize_result(description: Mapping[str, Any], revision: Revision) -> dict[str, Any]:
     """Return the answer to ``initialize`` for what a modern server has answered to ``server/discover``."""
-    result: dict[str, Any] = {
-        "protocolVersion": str(revision),
-        "capabilities": description.get("capabilities", {}),
-        "serverInfo": description.get("serverInfo") or meta_of(description).get(SERVER_INFO_KEY) or UNKNOWN,
-    }
-    if "instructions" in description:
-        result["instructions"] = description["instructions"]
-    return result
+    info = description.get("serverInfo") or meta_of(description).get(SERVER_INFO_KEY) or UNKNOWN
+    return {"protocolVersion": str(revision), "serverInfo": info, **_of_either_era(description)}
 
 
-def to_discover_result(description: Mapping[str, Any], versions: list[str]) -> dict[str, Any]:
+def to_discover_result(description: Mapping[str, Any], versions: list[str]) -> Mapping[str, Any]:
     """Return the answer to ``server/discover`` for what a legacy server has answered to ``initialize``."""
-    result: dict[str, Any] = {
-        "resultType": "complete",
-        "ttlMs": 0,
-        "cacheScope": "private",
-        "supportedVersions": versions,
-        "capabilities": description.get("capabilities", {}),
-    }
-    if "instructions" in description:
-        result["instructions"] = description["instructions"]
-    return {**result, "_meta": {SERVER_INFO_KEY: description.get("serverInfo", UNKNOWN)}}
+    result = {"supportedVersions": versions, **_of_either_era(description)}
+    return to_modern_result("server/discover", result, description)
+
+
+def _of_either_era(description: Mapping[str, Any]) -> dict[str, Any]:
+    said = {name: description[name] for name in ("capabilities", "instructions") if name in description}
+    return {"capabilities": {}, **said}
 
 
 # Errors.

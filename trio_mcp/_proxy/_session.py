@@ -13,7 +13,7 @@ What messages become on the way is in `_eras`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from itertools import count
@@ -24,8 +24,8 @@ import trio
 
 from .. import types
 from .._channel import Origin, ReleasableOrigin, holder_of
-from .._client._connection import ClientIdentity, Connection
-from .._client._low_level import IDLE_ROUNDS
+from .._client._connection import ClientIdentity
+from .._client._low_level import IDLE_ROUNDS, answered_all
 from .._codec import _json
 from .._codec._json import InvalidData, is_object
 from .._codec._jsonrpc import Notification, Request, from_wire, to_wire
@@ -34,37 +34,31 @@ from .._core._lifecycle import Agreement, ServerLifecycle, names_era
 from .._core._reconnect import Backoff
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, McpError, RequestError
 from .._logs import Log
-from .._peer._exchange import Answer, Exchange, Handler, LongLived, OnProgress, Progress
+from .._peer._exchange import Answer, Exchange, Handler, LongLived, OnProgress
 from .._peer._peer import Peer
-from .._revisions import BATCH_REVISION, INPUT_METHODS, PROGRESS_TOKEN_KEY, QUESTIONS, REFUSED, Revision, Side
+from .._revisions import INPUT_METHODS, QUESTIONS, REFUSED, WITHOUT_HANDLER, Revision, Side
 from .._server._context import Context, Surroundings, ask_in, notify_in
 from .._server._input_required import Asking, input_types
 from .._server._lifetimes import Background
 from .._server._listing import read_params
 from .._server._parking import Service
 from .._server._permits import Throttle
-from .._server._session import WITHOUT_HANDLER, check_client_info
-from .._trio import open_hidden_nursery
+from .._server._session import ClientMessages, check_client_info
 from ._eras import (
     UNKNOWN,
     no_such_method,
-    passed_on,
     to_discover_result,
     to_error,
     to_initialize_result,
-    to_legacy_params,
     to_legacy_question,
     to_legacy_result,
-    to_modern_params,
     to_modern_result,
     with_subscription,
 )
 from ._subscriptions import FollowedChanges, forward_listening, listen_for
-from ._upstream import Caller, SharedKey, Upstream, Upstreams
+from ._upstream import Caller, SharedKey, Upstream, Upstreams, reporting
 
 _log: Final = Log("trio_mcp.proxy")
-
-_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 _UNCOUNTED: Final = WITHOUT_HANDLER | {"resources/subscribe", "resources/unsubscribe"}
 """The requests that no rate is about, as on a server."""
@@ -73,7 +67,7 @@ _connections: Final = count(1)
 
 
 @final
-class ProxySession:
+class ProxySession(ClientMessages):
     """Dispatches the messages of one client to the server; over HTTP, of all clients of the modern era.
 
     Args:
@@ -88,9 +82,6 @@ class ProxySession:
         peer: The connection to the client; `None` if there is none, or not any more.
         ready: Set when the client takes messages that it has not asked for.
     """
-
-    answers_unreadable = True
-    answers_malformed = True
 
     def __init__(
         self,
@@ -142,17 +133,6 @@ class ProxySession:
                 for upstream in upstreams:
                     await upstream.aclose()
 
-    @property
-    def revision(self) -> Revision | None:
-        """The revision that the client speaks in its session; `None` if it has none."""
-        session = self._lifecycle.session
-        return None if session is None else session.revision
-
-    @property
-    def accepts_batches(self) -> bool:
-        """Whether the revision in use has batches."""
-        return self.revision is BATCH_REVISION
-
     # Messages.
 
     def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
@@ -174,14 +154,6 @@ class ProxySession:
 
     def take_back(self, request: Request) -> None:
         """Undo nothing: no request is answered at once; see `Dispatcher.take_back`."""
-
-    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
-        """Return what cancels the forwarded request that a request would resume; see `Dispatcher`."""
-        return self._parking.parked_canceller(request, origin)
-
-    def notification_key(self, notification: Notification) -> Hashable | None:
-        """Return a key that is equal for notifications that may be merged; see `Dispatcher.notification_key`."""
-        return notification.method if notification.method == "notifications/roots/list_changed" else None
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
         """Forward a notification of the client; see `Dispatcher.notified`.
@@ -215,24 +187,20 @@ class ProxySession:
         """Connect to the server in the client's name, and answer as it does. Other requests wait for it."""
         try:
             return await self._begin_session(agreement, exchange)
+        except (McpError, trio.ClosedResourceError) as error:
+            raise to_error(error, "initialize", client_is_modern=False) from error
         finally:
+            if self._own is None:
+                self._lifecycle.forget()
             over.set()
 
     async def _begin_session(self, agreement: Agreement, exchange: Exchange) -> Answer:
+        holder = holder_of(exchange.origin, self._holder)
+        upstream = self._upstreams.begin(holder, self._identity(agreement), self)
         try:
-            upstream = self._upstreams.begin(
-                holder_of(exchange.origin, self._holder), self._identity(agreement), self
-            )
-            try:
-                connection = await upstream.connected()
-            except BaseException:
-                upstream.close()
-                raise
-        except (McpError, trio.ClosedResourceError) as error:
-            self._lifecycle.forget()
-            raise to_error(error, "initialize", client_is_modern=False) from error
+            connection = await upstream.connected()
         except BaseException:
-            self._lifecycle.forget()
+            upstream.close()
             raise
         self._own = upstream
         self._background.start_own(self._end_with, upstream, name="a session ends with its server")
@@ -310,9 +278,7 @@ class ProxySession:
     async def _pass_on(self, upstream: Upstream, exchange: Exchange, agreement: Agreement) -> Answer:
         """Forward a request within its era."""
         request = exchange.request
-        params = passed_on(request.params)
-        caller = _caller_of(exchange, agreement)
-        result = await upstream.request(request.method, lambda _: params, caller, _progress_of(exchange))
+        result = await upstream.request(request.method, request.params, _caller_of(exchange, agreement))
         if request.method == "server/discover" and "supportedVersions" in result:
             result["supportedVersions"] = self._lifecycle.supported_versions
         if request.method == "tools/list" and not self._is_connected:
@@ -341,26 +307,20 @@ class ProxySession:
     # A legacy client before a modern server.
 
     async def _serve_by_modern(self, upstream: Upstream, exchange: Exchange, agreement: Agreement) -> Answer:
-        request = exchange.request
-        match request.method:
+        method, params = exchange.request.method, exchange.request.params or {}
+        match method:
             case "ping":
-                return {}
+                pass
             case "logging/setLevel":
-                self._lifecycle.set_log_level(
-                    read_params(request.params or {}, types.SetLevelRequestParams).level
-                )
-                return {}
+                self._lifecycle.set_log_level(read_params(params, types.SetLevelRequestParams).level)
             case "resources/subscribe":
-                await self._changes.follow(
-                    upstream, read_params(request.params or {}, types.SubscribeRequestParams).uri
-                )
-                return {}
+                await self._changes.follow(upstream, read_params(params, types.SubscribeRequestParams).uri)
             case "resources/unsubscribe":
-                self._changes.unfollow(read_params(request.params or {}, types.UnsubscribeRequestParams).uri)
-                return {}
+                self._changes.unfollow(read_params(params, types.UnsubscribeRequestParams).uri)
             case _:
                 result = await self._ask_in_rounds(upstream, exchange, agreement)
-                return to_legacy_result(request.method, result, agreement.revision)
+                return to_legacy_result(method, result, agreement.revision)
+        return {}
 
     async def _ask_in_rounds(
         self, upstream: Upstream, exchange: Exchange, agreement: Agreement
@@ -369,27 +329,17 @@ class ProxySession:
 
         Spec: 2026-07-28, basic/patterns/mrtr.
         """
-        method, params = exchange.request.method, passed_on(exchange.request.params)
-        caller, on_progress = _caller_of(exchange, agreement), _progress_of(exchange)
-        brought: dict[str, Any] = {}
+        method, caller = exchange.request.method, _caller_of(exchange, agreement)
+        params = given = exchange.request.params
         idle: Backoff | None = None
-
-        def write(connection: Connection) -> Mapping[str, Any] | None:
-            revision = connection.revision
-            if method in REFUSED[Side.CLIENT][revision]:
-                raise no_such_method(method, revision)
-            if not revision.is_modern:
-                return params
-            return {**to_modern_params(params, agreement, revision), **brought}
-
         for _ in range(self._limits.max_input_rounds + 1):
-            result = await upstream.request(method, write, caller, on_progress)
+            result = await upstream.request(method, params, caller)
             if result.get("resultType") != "input_required" or method not in INPUT_METHODS:
                 return result
             asked, state = result.get("inputRequests"), result.get("requestState")
-            brought = {} if state is None else {"requestState": state}
+            params = {**(given or {}), **({} if state is None else {"requestState": state})}
             if is_object(asked) and asked:
-                brought["inputResponses"] = await self._ask(exchange, asked, agreement)
+                params["inputResponses"] = await self._ask(exchange, asked, agreement)
             else:
                 idle = idle or Backoff(IDLE_ROUNDS)
                 await trio.sleep(idle.next_delay(0) or IDLE_ROUNDS.max_delay)
@@ -398,9 +348,8 @@ class ProxySession:
 
     async def _ask(self, exchange: Exchange, asked: Mapping[str, Any], agreement: Agreement) -> dict[str, Any]:
         """Ask the client all questions, as many at once as may be served; return its answers as they came."""
-        answers: dict[str, Any] = dict.fromkeys(asked)
 
-        async def ask(key: str, question: object) -> None:
+        async def ask(key: str, question: object) -> dict[str, Any]:
             method = question.get("method") if is_object(question) else None
             if not is_object(question) or method not in QUESTIONS:
                 what = f"inputRequests.{key:.60} is none that a client can be asked"
@@ -408,21 +357,13 @@ class ProxySession:
             params = question.get("params")
             params = to_legacy_question(method, params if is_object(params) else None, agreement.revision)
             try:
-                answers[key] = await exchange.ask(method, params)
+                return await exchange.ask(method, params)
             except RequestError as error:
                 # Its code is about the question, and would mean something else for this request.
                 raise RequestError(INTERNAL_ERROR, f"the client refused {method}: {error.message}") from error
 
-        unasked = iter(asked.items())
-
-        async def ask_some() -> None:
-            for key, question in unasked:  # each is taken by one of the tasks
-                await ask(key, question)
-
-        async with open_hidden_nursery() as nursery:
-            for _ in range(min(len(asked), self._limits.max_inbound_requests)):
-                nursery.start_soon(ask_some)
-        return answers
+        questions = {key: partial(ask, key, question) for key, question in asked.items()}
+        return await answered_all(questions, self._limits.max_inbound_requests, name="asking behind a proxy")
 
     # A modern client before a legacy server.
 
@@ -437,8 +378,7 @@ class ProxySession:
             await self._raise_log_level(upstream, cast("types.LoggingLevel", agreement.log_level))
         is_retry = "requestState" in params or "inputResponses" in params
         if request.method not in INPUT_METHODS or not (is_retry or agreement.client_capabilities):
-            caller, on_progress = _caller_of(exchange, agreement), _progress_of(exchange)
-            result = await self._ask_legacy(upstream, request, caller, on_progress)
+            result = await upstream.request(request.method, request.params, _caller_of(exchange, agreement))
             return to_modern_result(request.method, result, upstream.description)
         outcome = await self._parking.serve(
             exchange,
@@ -459,7 +399,7 @@ class ProxySession:
         """Forward a request, in the task of a handler that waits between two requests for what it asks."""
 
         async def ask(
-            method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
+            method: str, params: Mapping[str, Any] | None, *, on_progress: OnProgress | None
         ) -> Mapping[str, Any]:
             del on_progress  # a question that is part of a result has none
             if method not in QUESTIONS:
@@ -470,25 +410,10 @@ class ProxySession:
                 raise RequestError(INVALID_PARAMS, f"invalid params: {error}") from error
             return await ask_in(context, method, question.params)
 
-        async def report(progress: Progress) -> None:
-            await context.report_progress(progress.progress, progress.total, progress.message)
-
-        caller = Caller(partial(notify_in, context), ask, agreement)
-        on_progress = report if PROGRESS_TOKEN_KEY in context.meta else None
+        on_progress = reporting(context.report_progress, context.meta)
+        caller = Caller(partial(notify_in, context), ask, agreement, on_progress)
         with upstream.in_use():
-            return await self._ask_legacy(upstream, request, caller, on_progress)
-
-    async def _ask_legacy(
-        self, upstream: Upstream, request: Request, caller: Caller, on_progress: OnProgress | None
-    ) -> dict[str, Any]:
-        params = passed_on(request.params)
-
-        def write(connection: Connection) -> Mapping[str, Any] | None:
-            if request.method in REFUSED[Side.CLIENT][connection.revision]:
-                raise no_such_method(request.method, connection.revision)
-            return params if connection.revision.is_modern else to_legacy_params(params)
-
-        return await upstream.request(request.method, write, caller, on_progress)
+            return await upstream.request(request.method, request.params, caller)
 
     async def _raise_log_level(self, upstream: Upstream, level: types.LoggingLevel) -> None:
         """Let the server send log messages of at least this severity; each request gets those that it wants."""
@@ -536,28 +461,11 @@ class ProxySession:
 
 
 def _caller_of(exchange: Exchange, agreement: Agreement) -> Caller:
+    on_progress, origin = reporting(exchange.report, exchange.meta), exchange.origin
     if agreement.revision.is_modern:
-        return Caller(exchange.notify, None, agreement)
-
-    def ask(
-        method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
-    ) -> Awaitable[Mapping[str, Any]]:
-        return exchange.ask(method, params, on_progress=on_progress)
-
-    origin = exchange.origin
+        return Caller(exchange.notify, None, agreement, on_progress)
     release = origin.release if isinstance(origin, ReleasableOrigin) else None
-    return Caller(exchange.notify, ask, agreement, release)
-
-
-def _progress_of(exchange: Exchange) -> OnProgress | None:
-    """Return what reports the progress of a forwarded request, if its client wants it."""
-    if PROGRESS_TOKEN_KEY not in exchange.meta:
-        return None
-
-    async def report(progress: Progress) -> None:
-        await exchange.report(progress.progress, progress.total, progress.message)
-
-    return report
+    return Caller(exchange.notify, exchange.ask, agreement, on_progress, release)
 
 
 def _find_tool(name: str) -> types.Tool:

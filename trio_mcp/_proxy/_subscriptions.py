@@ -18,9 +18,10 @@ import attrs
 import trio
 
 from .._client._connection import Connection
+from .._client._listen import EndedByServer
 from .._client._subscriptions import Subscription
 from .._codec._jsonrpc import RequestId, to_wire
-from .._core._changes import Change, Resynced, changes_in, granted_by, notification_of
+from .._core._changes import ACKNOWLEDGED, Change, Resynced, changes_in, granted_by, notification_of
 from .._errors import RESOURCE_NOT_FOUND, McpError, RequestError
 from .._limits import Limits
 from .._logs import Log
@@ -29,11 +30,9 @@ from .._revisions import SUBSCRIPTION_ID_KEY, Revision
 from .._server._lifetimes import Background
 from ..types import SubscriptionFilter
 from ._eras import passed_on
-from ._upstream import ALL_LISTS, SessionOfClient, SubscribedUris, Upstream
+from ._upstream import SessionOfClient, SubscribedUris, Upstream
 
 _log: Final = Log("trio_mcp.proxy")
-
-_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
 def _told_by(change: Change, wanted: SubscriptionFilter) -> list[Change]:
@@ -78,7 +77,7 @@ class FollowedChanges:
     async def _follow_lists(self, upstream: Upstream) -> None:
         try:
             connection = await upstream.connected()
-            wanted = granted_by(connection.capabilities, ALL_LISTS)
+            wanted = granted_by(connection.capabilities)
             if wanted != SubscriptionFilter():
                 await self._notify_of(upstream, wanted)
         except (McpError, trio.ClosedResourceError) as error:
@@ -147,11 +146,6 @@ class FollowedChanges:
 # Modern clients.
 
 
-@final
-class _EndedByServer(McpError):
-    """The server has cancelled a subscription instead of answering it."""
-
-
 async def forward_listening(
     upstream: Upstream, connection: Connection, wanted: SubscriptionFilter, exchange: Exchange
 ) -> Mapping[str, Any]:
@@ -161,7 +155,7 @@ async def forward_listening(
 
     def begin(id: RequestId) -> None:
         subscription.id = id
-        subscription.end = lambda: peer.fail_request(id, _EndedByServer("the server ended it"))
+        subscription.end = lambda: peer.fail_request(id, EndedByServer("the server ended it"))
         connection.subscriptions.add(subscription)
         upstream.listening[id] = exchange
 
@@ -172,7 +166,7 @@ async def forward_listening(
             await peer.wait_notified()  # what belongs to it is sent before its end
             return result
         raise connection.end or trio.ClosedResourceError("the connection was closed")
-    except _EndedByServer:
+    except EndedByServer:
         return {"resultType": "complete"}
     finally:
         connection.subscriptions.remove(subscription)
@@ -186,7 +180,7 @@ async def listen_for(upstream: Upstream, wanted: SubscriptionFilter, exchange: E
     async with upstream.open_events(wanted) as events:
         granted = events.acknowledged
         acknowledged = {"_meta": meta, "notifications": to_wire(granted, max(Revision))}
-        await exchange.notify(_ACKNOWLEDGED, acknowledged)
+        await exchange.notify(ACKNOWLEDGED, acknowledged)
         async for change in events:
             for one in _told_by(change, granted):
                 notification = notification_of(one, meta)

@@ -7,11 +7,10 @@ shares one, when one ends.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final, get_args
+from typing import Any, Final, NamedTuple, Protocol, final
 
 import attrs
 import trio
@@ -37,7 +36,7 @@ from .._core._changes import (
     notification_of,
     read_change,
 )
-from .._core._lifecycle import Agreement
+from .._core._lifecycle import LEVELS, Agreement
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -56,22 +55,20 @@ from .._peer._send_queue import OnFrame
 from .._revisions import PROGRESS_TOKEN_KEY, REFUSED, Revision, Side
 from .._server._lifetimes import Background
 from ..types import ClientCapabilities, LoggingLevel, SubscriptionFilter
-from ._eras import meta_of, passed_on, to_legacy_params, with_subscription
+from ._eras import passed_on, to_legacy_params, to_params, with_subscription
 
 _log: Final = Log("trio_mcp.proxy")
-
-_LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
 
 IDLE_TIMEOUT: Final = 300.0
 """Seconds for which a connection that requests share is kept while none needs it; twice as long at most."""
 
-ALL_LISTS: Final = SubscriptionFilter(
-    tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
-)
 
+class Ask(Protocol):
+    """Asks a client a question of the server, and returns its answer as it came; `Exchange.ask` is one."""
 
-Ask: TypeAlias = Callable[[str, Mapping[str, Any] | None, OnProgress | None], Awaitable[Mapping[str, Any]]]
-"""Asks a client a question of the server: a method, with parameters. Returns its answer as it came."""
+    def __call__(
+        self, method: str, params: Mapping[str, Any] | None, *, on_progress: OnProgress | None
+    ) -> Awaitable[Mapping[str, Any]]: ...
 
 
 @final
@@ -83,12 +80,14 @@ class Caller:
         notify: Sends a notification that belongs to it.
         ask: Asks the client; `None` if it cannot carry a question.
         agreement: What holds for it.
+        on_progress: Reports its progress; `None` if its client does not want that.
         release: Closes its connection, for so many seconds, if the transport can; see `ReleasableOrigin`.
     """
 
     notify: Callable[[str, Mapping[str, Any] | None], Awaitable[None]]
     ask: Ask | None
     agreement: Agreement
+    on_progress: OnProgress | None
     release: Callable[[float | None], object] | None = None
 
     def takes(self, method: str, params: Mapping[str, Any] | None) -> bool:
@@ -102,7 +101,18 @@ class Caller:
         if method != "notifications/message" or not self.agreement.revision.is_modern:
             return True
         wanted, given = self.agreement.log_level, (params or {}).get("level")
-        return wanted in _LEVELS and (given not in _LEVELS or _LEVELS.index(given) >= _LEVELS.index(wanted))
+        return wanted in LEVELS and (given not in LEVELS or LEVELS.index(given) >= LEVELS.index(wanted))
+
+
+def reporting(
+    report: Callable[[float, float | None, str | None], Awaitable[None]], meta: Mapping[str, Any]
+) -> OnProgress | None:
+    """Return what reports the progress of a forwarded request; `None` if its `_meta` does not ask for that."""
+
+    async def report_as_it_came(progress: Progress) -> None:
+        await report(progress.progress, progress.total, progress.message)
+
+    return report_as_it_came if PROGRESS_TOKEN_KEY in meta else None
 
 
 class SessionOfClient(Protocol):
@@ -184,26 +194,23 @@ class Upstream:
         uris: The resources that the client's session has subscribed to by hand.
         listening: The subscriptions of modern clients that were forwarded, by the id that they have here.
         users: How many requests use it.
+        loan: Its place, which it gives back when it has ended.
     """
 
     _options: UpstreamOptions
     _identity: ClientIdentity
     _session: SessionOfClient | None
     _background: Background
-    _loan: Loan
+    loan: Loan = attrs.field(init=False)
     description: Mapping[str, Any] = attrs.field(factory=dict[str, Any], init=False)
     uris: SubscribedUris = attrs.field(factory=SubscribedUris, init=False)
     listening: dict[RequestId, Exchange] = attrs.field(factory=dict[RequestId, Exchange], init=False)
     users: int = attrs.field(default=0, init=False)
     has_ended: bool = attrs.field(default=False, init=False)
-    _log_level: LoggingLevel | None = attrs.field(default=None, init=False)
     _last_used: float = attrs.field(factory=trio.current_time, init=False)
     _callers: dict[RequestId, Caller] = attrs.field(factory=dict[RequestId, Caller], init=False)
     _reconnecting: ReconnectingConnection = attrs.field(init=False)
-    _opened: trio.Event = attrs.field(factory=trio.Event, init=False)
     _ended: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _failure: McpError | None = attrs.field(default=None, init=False)
-    _was_connected: bool = attrs.field(default=False, init=False)
 
     @property
     def _limits(self) -> Limits:
@@ -217,9 +224,8 @@ class Upstream:
             self._limits,
             on_frame=self._options.on_frame,
             messages=self._messages,
-            forget=lambda _: None,
+            forget=self._missed,
             probe=self._identity.proposed is None,
-            on_connection=self._changed,
         )
 
     def _messages(self) -> ServerMessages:
@@ -232,14 +238,12 @@ class Upstream:
     async def run(self) -> None:
         """Connect, and stay connected until it is closed, lost for good or cancelled."""
         try:
-            await self._reconnecting.run(self._opened.set)
+            await self._reconnecting.run(lambda: None)
         except McpError as error:
-            self._failure = error
             _log.warning("a proxy cannot connect to its server: %s", error)
         finally:
             self.has_ended = True
-            self._loan.give_back()
-            self._opened.set()
+            self.loan.give_back()
             self._ended.set()
 
     def close(self) -> None:
@@ -264,7 +268,7 @@ class Upstream:
     @contextmanager
     def in_use(self) -> Generator[None]:
         """Keep it for the body."""
-        self._loan.hold()
+        self.loan.hold()
         self.users += 1
         try:
             yield
@@ -272,7 +276,7 @@ class Upstream:
             self.users -= 1
             self._last_used = trio.current_time()
             if not self.users and self._session is None:
-                self._loan.rest()
+                self.loan.rest()
 
     async def wait_idle(self, seconds: float) -> None:
         """Wait until it was not in use for so long, and at most twice as long; or has ended."""
@@ -286,16 +290,7 @@ class Upstream:
         await trio.lowlevel.checkpoint()
 
     async def connected(self) -> Connection:
-        """Return the connection, waiting while it is being made or restored.
-
-        Raises:
-            McpError: It cannot be made, or was lost and is not restored.
-            trio.ClosedResourceError: It was closed.
-        """
-        await self._opened.wait()
-        if self._failure is not None:
-            failure = self._failure
-            raise failure.renewed() if isinstance(failure, ConnectionLost) else copy.copy(failure)
+        """Return the connection, waiting while it is being made or restored; see `ReconnectingConnection`."""
         return await self._reconnecting.connected()
 
     def _described(self, answer: Mapping[str, Any]) -> None:
@@ -305,18 +300,10 @@ class Upstream:
             )
         self.description = answer
 
-    def _changed(self, end: ConnectionLost | None) -> None:
-        """The connection has ended, or there is another one."""
-        if end is not None:
-            return
-        if self._was_connected and self._session is not None:
-            self._background.start_own(self._restore, name="restoring a session behind a proxy")
-        self._was_connected = True
-
     def _missed(self, change: Change | None) -> None:
-        """Anything may have changed without a notification; see `Forget`."""
-        if change is None:
-            self._changed(None)
+        """There is another connection, or anything may have changed without a notification; see `Forget`."""
+        if change is None and self._session is not None:
+            self._background.start_own(self._restore, name="restoring a session behind a proxy")
 
     async def _restore(self) -> None:
         """Subscribe again to what the session has subscribed to, and report what it may have missed."""
@@ -329,7 +316,7 @@ class Upstream:
                     await connection.peer.request("resources/subscribe", {"uri": uri})
                 except RequestError as error:
                     _log.warning("a resource could not be subscribed to again: %s", error)
-            granted = granted_by(connection.capabilities, ALL_LISTS)
+            granted = granted_by(connection.capabilities)
             for change in [*changes_in(granted), *map(ResourceUpdated, self.uris)]:
                 missed = notification_of(change)
                 await self._notify_session(missed.method, missed.params)
@@ -338,23 +325,16 @@ class Upstream:
 
     # What is forwarded to the server.
 
-    async def request(
-        self,
-        method: str,
-        params_for: Callable[[Connection], Mapping[str, Any] | None],
-        caller: Caller,
-        on_progress: OnProgress | None,
-    ) -> dict[str, Any]:
+    async def request(self, method: str, params: Mapping[str, Any] | None, caller: Caller) -> dict[str, Any]:
         """Send a request for a client, and wait for its result. Cancelled, it is cancelled at the server.
 
         Args:
             method: The method.
-            params_for: Returns the parameters for a connection, all that the era demands in them. A request that
-                was refused unseen is sent again.
+            params: The parameters, as they came from the client.
             caller: What it is sent for.
-            on_progress: Called with its progress.
 
         Raises:
+            RequestError: The era of the server has no such method.
             McpError: There is no result; see `LowLevelClient.request`.
             trio.ClosedResourceError: It was closed.
         """
@@ -365,9 +345,9 @@ class Upstream:
             self._callers[id] = caller
 
         async def send(connection: Connection) -> dict[str, Any]:
-            params = params_for(connection)
+            sent = to_params(method, params, caller.agreement, connection.revision)
             try:
-                result = await connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
+                result = await connection.peer.request(method, sent, on_progress=caller.on_progress, on_id=begin)
             except RequestError:
                 await connection.peer.wait_notified()  # noqa: ASYNC120 - who cancels this wants no error either
                 raise
@@ -393,11 +373,11 @@ class Upstream:
     async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None = None) -> None:
         """Set the session's log level, on this connection and on those after it."""
         await self._reconnecting.set_log_level(level, meta)
-        self._log_level = level
 
     def needs_log_level(self, level: LoggingLevel) -> bool:
         """Whether the server must be asked for log messages of this severity."""
-        return self._log_level is None or _LEVELS.index(level) < _LEVELS.index(self._log_level)
+        asked = self._reconnecting.chosen_log_level
+        return asked is None or LEVELS.index(level) < LEVELS.index(asked)
 
     def open_events(self, wanted: SubscriptionFilter) -> AbstractAsyncContextManager[Events]:
         """Listen to changes, on one connection after another; see `Client.listen`."""
@@ -419,15 +399,9 @@ class Upstream:
         Over HTTP the stream on which it came tells. Elsewhere messages of the server do not name the request for
         which they are sent; the latest one of this client is as good as any.
         """
-        if isinstance(origin, OutboundMessage):
-            for id in origin.asked:
-                caller = self._callers.get(id)
-                if caller is not None and not (asks and caller.ask is None):
-                    return caller
-        for caller in reversed(self._callers.values()):
-            if not (asks and caller.ask is None):
-                return caller
-        return None
+        named = origin.asked if isinstance(origin, OutboundMessage) else ()
+        callers = [*(self._callers[id] for id in named if id in self._callers), *reversed(self._callers.values())]
+        return next((caller for caller in callers if caller.ask is not None or not asks), None)
 
     def forward_question(self, request: Request, origin: Origin | None) -> Handler | Answer:
         """Return what answers a request of the server: its client.
@@ -466,15 +440,11 @@ class Upstream:
 
     async def _ask(self, ask: Ask, exchange: Exchange) -> Answer:
         request = exchange.request
-
-        async def report(progress: Progress) -> None:
-            await exchange.report(progress.progress, progress.total, progress.message)
-
         if self._session is not None and request.method != "ping":
             await self._session.ready.wait()
-        wants_progress = PROGRESS_TOKEN_KEY in meta_of(request.params)
         try:
-            return await ask(request.method, passed_on(request.params), report if wants_progress else None)
+            on_progress = reporting(exchange.report, exchange.meta)
+            return await ask(request.method, passed_on(request.params), on_progress=on_progress)
         except RequestError as error:
             raise RequestError(error.code, error.message, error.data) from error
         except (RemoteProtocolError, ConnectionLost, trio.ClosedResourceError) as error:
@@ -517,7 +487,7 @@ class Upstream:
 
 
 async def _ask_session(
-    session: SessionOfClient, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
+    session: SessionOfClient, method: str, params: Mapping[str, Any] | None, *, on_progress: OnProgress | None
 ) -> Mapping[str, Any]:
     if session.peer is None:
         raise trio.ClosedResourceError("the client has gone")
@@ -610,18 +580,13 @@ class Upstreams:
         Raises:
             RequestError: There is no place for another connection.
         """
-        upstream: Upstream | None = None
-
-        def give_way() -> None:
-            if upstream is not None:
-                upstream.close()
-
+        upstream = Upstream(self._options, identity, session, self._background)
         try:
-            loan = self._places.lend(holder, "upstreams", 1, give_way, own_gives_way=True)
+            loan = self._places.lend(holder, "upstreams", 1, upstream.close, own_gives_way=True)
         except Overdrawn as error:
             raise RequestError(SERVER_BUSY, f"no further connection to the server: {error}") from None
         loan.hold()
-        upstream = Upstream(self._options, identity, session, self._background, loan)
+        upstream.loan = loan
         self._background.start_own(upstream.run, name="a connection of a proxy")
         return upstream
 

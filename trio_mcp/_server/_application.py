@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from operator import setitem
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, Unpack, final, overload
+from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack, final, overload
 
 import attrs
 import trio
@@ -29,7 +29,7 @@ from .._core._uri_template import UriTemplate, check_uri
 from .._limits import Limits, check_given, check_options, check_whole
 from .._oauth._principal import Principal
 from .._peer._call import checked
-from .._revisions import Revision
+from .._revisions import WITHOUT_HANDLER, Revision
 from ._changes import Announcement, ChangeHub
 from ._context import (
     Context,
@@ -68,11 +68,16 @@ from ._tools import (
 # Registration: tool(), prompt(), resource() and their brothers.
 
 
-_OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
 _OF_TASKS: Final = frozenset({"task", "ttl", "poll", "ask_first", "restartable"})
 _CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _SkillOptions(TypedDict):
+    nested: bool
+    ttl: float
+    scope: types.CacheScope
 
 
 class Registration:
@@ -220,17 +225,9 @@ class Registration:
             **options: As follows; each has a default.
 
         Keyword Args:
-            name: The prompt's name; by default the function's.
-            title: Its name, for people.
-            description: What it is for; by default the docstring.
-            icons: Icons to show for it.
-            meta: Its `_meta`.
-            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
-            rate: How often each client may use it; see `tool`. Default: `None`, for any number.
+            name, title, description, icons, meta, scopes, rate, thread, resume: As for `tool`.
             timeout: After how many seconds it is cancelled and answered with an error. Default: `None`, for
                 never.
-            thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
-            resume: What happens to it while its client answers a question; see `tool`. Default: ``"park"``.
 
         Raises:
             TypeError: Its parameters have no form in JSON; a dependency is not sound; there is no such option.
@@ -329,22 +326,14 @@ class Registration:
             **options: As follows; each has a default.
 
         Keyword Args:
-            name: Its name, for programs; by default the function's.
-            title: Its name, for people.
-            description: What it is; by default the docstring.
+            name, title, description, icons, meta, scopes, rate, thread, resume: As for `tool`. What a template
+                stands for counts together.
             mime_type: Its type. By default what the URI ends with tells, then what is returned.
             annotations: Hints for the client.
-            icons: Icons to show for it.
             size: Its size in bytes, if known. A template has none.
-            meta: Its `_meta`.
-            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
-            rate: How often each client may read it; see `tool`. What a template stands for counts together.
-                Default: `None`, for any number.
             ttl: For how many seconds clients may keep what they have read. Default: 0, ask each time.
             scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
             timeout: After how many seconds reading is cancelled, and fails. Default: `None`, for never.
-            thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
-            resume: What happens to it while its client answers a question; see `tool`. Default: ``"park"``.
 
         Raises:
             TypeError: A parameter has no form in JSON; there is no such option.
@@ -409,16 +398,9 @@ class Registration:
 
         Keyword Args:
             name: Its name, for programs; by default the last part of the URI.
-            title: Its name, for people.
-            description: What it is.
             mime_type: Its type. By default what the URI ends with tells, then what the content is.
-            annotations: Hints for the client.
-            icons: Icons to show for it.
-            meta: Its `_meta`.
-            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
-            rate: How often each client may use it; see `tool`. Default: `None`, for any number.
-            ttl: For how many seconds clients may keep it. Default: 0, ask each time.
-            scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
+            title, description, annotations, icons, meta, scopes, rate, ttl, scope: As for `resource`; by default
+                there is no description.
 
         Raises:
             TypeError: There is no such option.
@@ -455,16 +437,8 @@ class Registration:
 
         Keyword Args:
             name: Its name, for programs; by default the file's.
-            title: Its name, for people.
-            description: What it is.
             mime_type: Its type. By default what its name tells, then its bytes.
-            annotations: Hints for the client.
-            icons: Icons to show for it.
-            meta: Its `_meta`.
-            scopes: Who may use it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
-            rate: How often each client may use it; see `tool`. Default: `None`, for any number.
-            ttl: For how many seconds clients may keep it. Default: 0, ask each time.
-            scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
+            title, description, annotations, icons, meta, scopes, rate, ttl, scope: As for `add_resource`.
 
         Raises:
             TypeError: There is no such option.
@@ -511,16 +485,10 @@ class Registration:
 
         Keyword Args:
             name: The template's name, for programs; by default the directory's.
-            title: The template's name, for people.
-            description: What the files are.
             mime_type: The type of all of them. By default each one's name tells, then its bytes.
-            annotations: Hints for the client, about each of them.
-            icons: Icons to show for each of them.
-            meta: The template's `_meta`.
-            scopes: Who may read them: scopes that are needed, or a function (`Scopes`). Default: all.
-            rate: How often each client may read any of them, together; see `tool`. Default: any number.
-            ttl: For how many seconds clients may keep a file. Default: 0, ask each time.
-            scope: ``"public"`` if they are the same for every client. Default: ``"private"``.
+            title, description, annotations, icons, meta, scopes, rate, ttl, scope: As for `add_resource`; `title`
+                and `meta` are the template's, `annotations` and `icons` are about each file, and all files count
+                together.
 
         Raises:
             TypeError: There is no such option.
@@ -610,21 +578,14 @@ class Registration:
         self._add_skills(directory, prefix, is_skill=False, nested=nested, ttl=ttl, scope=scope)
 
     def _add_skills(
-        self,
-        directory: str | os.PathLike[str],
-        prefix: str,
-        *,
-        is_skill: bool,
-        nested: bool,
-        ttl: float,
-        scope: types.CacheScope,
+        self, directory: str | os.PathLike[str], prefix: str, *, is_skill: bool, **options: Unpack[_SkillOptions]
     ) -> None:
         from ._skills import SkillCatalog, SkillMethods, SkillRoot, add_skills, prefix_of
 
-        check_given(Registration.add_skill, locals())
+        check_given(Registration.add_skill, {"directory": directory, "prefix": prefix, **options})
         path = Path(directory).absolute()
         segments = (*prefix_of(prefix), path.name) if is_skill else prefix_of(prefix)
-        root = SkillRoot(path=str(path), prefix=segments, is_skill=is_skill, nested=nested, ttl=ttl, scope=scope)
+        root = SkillRoot(path=str(path), prefix=segments, is_skill=is_skill, **options)
         own = self._application
 
         def declare(catalog: SkillCatalog) -> None:
@@ -732,8 +693,9 @@ class Registration:
         check_given(Registration.request_handler, {"keep": keep, "resume": resume})
         refuse_bare("request_handler", method, '"tools/list"')
         check_options_of_method(method, keep=keep, resume=resume)
-        if method in _OURS or method in self._application.custom:
-            problem = "is served by the connection itself" if method in _OURS else "has a handler already"
+        is_ours = method in WITHOUT_HANDLER
+        if is_ours or method in self._application.custom:
+            problem = "is served by the connection itself" if is_ours else "has a handler already"
             raise ValueError(f"{method} {problem}")
 
         def register(function: MethodHandler) -> None:

@@ -114,15 +114,8 @@ class AppRegistration(Registration):
             domain: The origin that it would like to be shown from; which are possible, each host says.
             prefers_border: Whether it would like a border and a background. Default: the host decides.
             listed: Whether it is among the resources that are listed. Default: yes. Hosts find it by its tools.
-            name: Its name, for programs; by default the last part of the URI.
-            title: Its name, for people.
-            description: What it is.
-            icons: Icons to show for it.
+            name, title, description, icons, scopes, rate, ttl, scope: As for `add_resource`.
             meta: Its `_meta`, beside ``ui``.
-            scopes: Who may read it: scopes that a principal needs, or a function of it (`Scopes`). Default: all.
-            rate: How often each client may read it; see `tool`. Default: `None`, for any number.
-            ttl: For how many seconds clients may keep it. Default: 0, ask each time.
-            scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
 
         Raises:
             FileNotFoundError: There is no such file.

@@ -33,6 +33,7 @@ from .._codec._json import weight_of
 from .._codec._jsonrpc import Encoded, Request, to_wire
 from .._core._account import Loan, Overdrawn, Pool
 from .._core._changes import (
+    ACKNOWLEDGED,
     KINDS,
     LIST_CHANGES,
     Change,
@@ -64,8 +65,6 @@ from ._listing import read_params
 
 _log: Final = Log("trio_mcp.server")
 
-ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-
 MAX_ANNOUNCEMENT_BYTES: Final = MIB
 """What the announcements that wait for one session may weigh together: there may be ten thousand sessions."""
 
@@ -77,10 +76,6 @@ CHARACTER_BYTES: Final = 4
 
 LISTENING_BYTES: Final = 8 * 1024
 """What a ``subscriptions/listen`` takes that names no resource: its task, its stream."""
-
-_ALL_LISTS: Final = types.SubscriptionFilter(
-    tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
-)
 
 # How a change travels: the author calls the hub, synchronously and from any thread. The hub adds the change to
 # the pending ones of each receiver that has subscribed to it, and wakes the receiver. The receiver's own task
@@ -477,7 +472,7 @@ class Subscriptions:
 
     def declared(self, capabilities: types.ServerCapabilities) -> None:
         """Note what the handshake has declared to the client: other list changes are not sent."""
-        self._declared = tuple(changes_in(granted_by(capabilities, _ALL_LISTS)))
+        self._declared = tuple(changes_in(granted_by(capabilities)))
 
     def initialized(self) -> None:
         """The client is ready: from now on it is notified when lists change.

@@ -23,7 +23,7 @@ from .._errors import INVALID_PARAMS, RequestError
 from .._limits import check_seconds, check_whole
 from .._revisions import Revision
 from ..types import CacheScope, Icon, PaginatedRequestParams
-from ._permits import Permit, Scopes, Throttle
+from ._permits import Permit, Scopes, Throttle, read_scopes, read_throttle
 
 _T = TypeVar("_T")
 
@@ -242,6 +242,16 @@ class NamedRegistry(Generic[_T]):
     def __init__(self, noun: str) -> None:
         self.entries: Final = Registry[_T](noun)
         self._noun = noun
+
+    def register(self, name: str, item: _T, options: Description) -> None:
+        """Register an item under a name, for those who may use it, and as often as they may.
+
+        Raises:
+            ValueError: The name is taken.
+            TypeError, ValueError: It is not said so; see `read_scopes`, `read_throttle`.
+        """
+        throttle = read_throttle(options.get("rate"), f"the {self._noun} {name}")
+        self.entries.add(name, item, read_scopes(options.get("scopes")), throttle)
 
     def get(self, name: str) -> _T:
         """Return what clients see under a name.

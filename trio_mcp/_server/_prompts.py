@@ -34,7 +34,6 @@ from ._functions import (
 )
 from ._input_required import Asking, NonFinalResult
 from ._listing import MAX_SHOWN_NAME, Description, Listing, NamedRegistry, described, read_params
-from ._permits import read_scopes, read_throttle
 from ._threads import Threads
 
 
@@ -157,8 +156,7 @@ class PromptRegistry(NamedRegistry[RegisteredPrompt]):
         )
         choices = {argument.name: argument.choices for argument in arguments}
         registered = RegisteredPrompt(prompt=prompt, handler=handler, choices=choices)
-        throttle = read_throttle(options.get("rate"), f"the prompt {name}")
-        self.entries.add(name, registered, read_scopes(options.get("scopes")), throttle)
+        self.register(name, registered, options)
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return the handler of a method; `None` if no prompt was ever registered."""

@@ -41,7 +41,7 @@ from .._logs import Log
 from .._peer._exchange import Answer, AtOnce, Exchange, Handler, LongLived, audit_refusal
 from .._peer._peer import Peer
 from .._printable import kind_shown
-from .._revisions import BATCH_REVISION, INPUT_METHODS, SERVER_INFO_KEY, Revision
+from .._revisions import BATCH_REVISION, INPUT_METHODS, SERVER_INFO_KEY, WITHOUT_HANDLER, Revision
 from ..types import LoggingLevel
 from ._application import Application
 from ._asking import failed_by_client, features_of
@@ -219,9 +219,6 @@ def _plain(value: object) -> object:
 _log: Final = Log("trio_mcp.server")
 
 _connections: Final = count(1)
-
-WITHOUT_HANDLER: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
-"""The requests that the session itself answers; see `ServerSession._answer_without_handler`."""
 
 _NO_RESULTS: Final = (list, tuple, str, int, float, types.Tool, types.Resource, types.Prompt, type(None))
 
@@ -445,9 +442,38 @@ def check_client_info(params: Mapping[str, Any]) -> None:
         )
 
 
+class ClientMessages:
+    """Dispatches the messages of one client: what a server and a proxy decide alike."""
+
+    answers_unreadable = True
+    answers_malformed = True
+
+    _lifecycle: ServerLifecycle
+    _parking: Parking
+
+    @property
+    def revision(self) -> Revision | None:
+        """The revision that the handshake agreed on; `None` without one."""
+        session = self._lifecycle.session
+        return None if session is None else session.revision
+
+    @property
+    def accepts_batches(self) -> bool:
+        """Whether the revision in use has batches."""
+        return self.revision is BATCH_REVISION
+
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return what cancels the parked handler that a request would resume; see `Dispatcher`."""
+        return self._parking.parked_canceller(request, origin)
+
+    def notification_key(self, notification: Notification) -> Hashable | None:
+        """Return a key that is equal for notifications that may be merged; see `Dispatcher.notification_key`."""
+        return notification.method if notification.method == "notifications/roots/list_changed" else None
+
+
 @final
-class ServerSession:
-    """Dispatches the messages of one client.
+class ServerSession(ClientMessages):
+    """Dispatches the messages of one client of a server.
 
     Args:
         application: The server.
@@ -460,9 +486,6 @@ class ServerSession:
     Attributes:
         subscriptions: The changes that the client is notified of.
     """
-
-    answers_unreadable = True
-    answers_malformed = True
 
     def __init__(
         self,
@@ -497,17 +520,6 @@ class ServerSession:
     def connected(self, opening: AbstractAsyncContextManager[Peer]) -> AbstractAsyncContextManager[Peer]:
         """Open the connection that it dispatches, and notify its client of changes; see `Subscriptions`."""
         return self.subscriptions.connected(opening)
-
-    @property
-    def revision(self) -> Revision | None:
-        """The revision that the handshake agreed on; `None` without one."""
-        session = self._lifecycle.session
-        return None if session is None else session.revision
-
-    @property
-    def accepts_batches(self) -> bool:
-        """Whether the revision in use has batches."""
-        return self.revision is BATCH_REVISION
 
     # Requests.
 
@@ -548,15 +560,7 @@ class ServerSession:
         if request.method == "initialize":
             self._lifecycle.forget()
 
-    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
-        """Return what cancels the parked handler that a request would resume; see `Dispatcher`."""
-        return self._parking.parked_canceller(request, origin)
-
     # Notifications.
-
-    def notification_key(self, notification: Notification) -> Hashable | None:
-        """Return a key that is equal for notifications that may be merged; see `Dispatcher.notification_key`."""
-        return notification.method if notification.method == "notifications/roots/list_changed" else None
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
         """Handle a notification of the client; see `Dispatcher.notified`."""

@@ -59,7 +59,6 @@ from ._functions import (
 )
 from ._input_required import Asking, NonFinalResult
 from ._listing import FIRST_PAGE, Description, Kept, NamedRegistry, are_plain, described
-from ._permits import read_scopes, read_throttle
 from ._threads import Threads
 
 _log: Final = Log("trio_mcp.server")
@@ -362,8 +361,7 @@ class ToolRegistry(NamedRegistry[RegisteredTool]):
             is_text=spec.output_schema is None and spec.may_return(str),
             page=page,
         )
-        throttle = read_throttle(options.get("rate"), f"the tool {name}")
-        self.entries.add(name, registered, read_scopes(options.get("scopes")), throttle)
+        self.register(name, registered, options)
         self.has_apps = self.has_apps or page is not None or visibility is not None
 
     def asking(self, name: object) -> Asking:

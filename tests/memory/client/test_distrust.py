@@ -89,7 +89,7 @@ async def test_a_refusal_of_the_log_level_does_not_stick(revision: Revision) -> 
         else:
             with pytest.raises(RequestError):
                 await client.set_log_level("info")
-        assert (client._reconnecting._log_level is None) is not revision.is_modern
+        assert (client._reconnecting.chosen_log_level is None) is not revision.is_modern
 
 
 class Connections:
