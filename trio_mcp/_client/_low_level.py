@@ -224,7 +224,7 @@ async def answered_all(questions: Mapping[str, Question], most: int, *, name: st
     answers: dict[str, Any] = dict.fromkeys(questions)
     unanswered = iter(questions.items())
 
-    async def answer_some() -> None:  # noqa: ASYNC910 - there is a question for each task
+    async def answer_some() -> None:
         for key, question in unanswered:  # each is taken by one of the tasks
             answers[key] = await question()
 
