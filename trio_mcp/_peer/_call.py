@@ -1,7 +1,7 @@
 """One request of this side: its state, its progress callbacks, and the deadlines around its caller.
 
-Decides whether giving up a request costs a cancellation. Sends nothing itself; `Sender` has the table of all
-calls.
+Decides whether giving up a request costs a cancellation. Sends nothing itself; `Sender` does. `Calls` is the
+table of all calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from .._channel import Origin, Outgoing, hold_message
-from .._codec._jsonrpc import RequestId
+from .._codec._jsonrpc import RequestId, read_id
 from .._errors import LocalProtocolError
 from .._limits import Limits, check_seconds
 from .._trio import LightParkingLot, is_clock_mocked
@@ -642,6 +642,61 @@ class Call:
         self._progress = None
         if self.on_room is not None:
             self.on_room(self)
+
+
+@final
+class Calls(dict[RequestId, Call]):
+    """The requests of this side, from the moment each is made until its caller goes on, by id.
+
+    Attributes:
+        pending: How many of them are neither answered nor given up.
+        changed: Woken when one is made, and by `Exchanges` when one of the other side is done with.
+    """
+
+    __slots__ = ("changed", "pending")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pending = 0
+        self.changed = LightParkingLot()
+
+    def enter(self, call: Call) -> None:
+        """Enter a call that is made now."""
+        self[call.id] = call
+        self.pending += 1
+        if self.changed.parked is not None:
+            self.changed.unpark_all()
+
+    def settle(self, call: Call, outcome: dict[str, Any] | Exception) -> None:
+        """Note how a pending call has ended, and wake its caller."""
+        self.pending -= 1
+        call.answer(outcome)
+
+    def give_up(self, call: Call) -> bool:
+        """Note that the caller waits no longer. Returns whether the other side must be notified."""
+        if call.is_pending:
+            self.pending -= 1
+        return call.give_up()
+
+    def fail_withdrawn(self, message: QueuedMessage) -> None:
+        """The requests in a message belong to an exchange that was given up before they were written.
+
+        A caller that is shielded is not cancelled with the exchange, and would wait for ever.
+        """
+        assert message.exchange is not None
+        for call in message.calls:
+            self.settle(call, message.exchange.too_late_to_ask(call.method))
+
+    def of_progress(self, token: object) -> Call | None:
+        """Return the call that asked for progress under this token."""
+        if type(token) is int or type(token) is str:
+            call = self.get(token)
+        else:
+            id = read_id(token)
+            call = None if id is None else self.get(id)
+        if call is None or call.result is not None or call.error is not None:
+            return None
+        return call if call.on_progress is not None or call.wants_progress else None
 
 
 def checked(data: bytes, what: str, limits: Limits) -> bytes:

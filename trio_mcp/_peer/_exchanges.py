@@ -7,8 +7,7 @@ and a caller that does not give up after all is answered. Which task runs a hand
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from contextvars import Context, copy_context
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, final
 from weakref import ref
 
@@ -30,7 +29,6 @@ from .._codec._jsonrpc import (
     read_id,
 )
 from .._errors import INTERNAL_ERROR, SERVER_BUSY, RequestError
-from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot
 from ._call import QueuedMessage
@@ -38,12 +36,10 @@ from ._exchange import (
     Admission,
     Answer,
     AtOnce,
-    Dispatcher,
     Exchange,
     Handler,
     InboundTable,
     LongLived,
-    OnServed,
     Reply,
     Several,
     audit_refusal,
@@ -51,7 +47,7 @@ from ._exchange import (
     reply_to,
     report_failure,
 )
-from ._send_queue import SendQueue, Writer
+from ._send_queue import Link, SendQueue, Writer
 from ._sender import Sender
 
 _log: Final = Log("trio_mcp.peer")
@@ -181,16 +177,11 @@ class Ready:
 class Exchanges:
     """The requests of the other side: refused, answered at once, returned to be served, or put off."""
 
-    _nursery: trio.Nursery  # of the tasks that serve what the serve loop does not
-    _dispatcher: Dispatcher
+    _link: Link
     _sender: Sender
     table: InboundTable[Exchange, Arrival]
-    _limits: Limits
-    _changed: LightParkingLot  # woken when a request is done, or one of this side is made
-    _name: str  # of the tasks
-    _on_served: OnServed | None = None
     _writer: Writer = attrs.field(init=False)
-    _variables: Context = attrs.field(factory=copy_context, init=False)
+    _changed: LightParkingLot = attrs.field(init=False)
     _gathering: Several[RequestId, BatchReply] = attrs.field(factory=Several[RequestId, BatchReply], init=False)
     _refusal: RequestError | None = attrs.field(default=None, init=False)
     _is_over: bool = attrs.field(default=False, init=False)
@@ -199,6 +190,7 @@ class Exchanges:
 
     def __attrs_post_init__(self) -> None:
         self._writer = self._sender.writer
+        self._changed = self._sender.calls.changed
 
     @property
     def must_wait(self) -> bool:
@@ -212,7 +204,7 @@ class Exchanges:
         while, and until at most half of the room is taken it does not pause again: requests that find no room are
         refused.
         """
-        with trio.move_on_after(self._limits.slow_consumer_timeout):
+        with trio.move_on_after(self._link.limits.slow_consumer_timeout):
             while self.must_wait:
                 await self._changed.park()
             return
@@ -224,13 +216,13 @@ class Exchanges:
             "further ones are refused",
             self.table.waiting,
             self.table.running,
-            self._limits.max_waiting_bytes,
+            self._link.limits.max_waiting_bytes,
         )
 
     def new_batch(self, origin: Origin | None) -> BatchReply:
         """Return what gathers the answers to a batch."""
         hold_message(origin)
-        return BatchReply(self._writer.queue, origin, self._limits.max_message_bytes, self._gathering)
+        return BatchReply(self._writer.queue, origin, self._link.limits.max_message_bytes, self._gathering)
 
     def receive(self, request: Request, arrival: Arrival, scope: trio.CancelScope | None) -> Ready | None:
         """Take a request. Never waits.
@@ -269,13 +261,13 @@ class Exchanges:
 
     def _note(self, request: Request | None, arrival: Arrival, reply: Reply | None) -> None:
         """A request is over: tell whoever wants to know it. One that has waited is decoded for that."""
-        if self._on_served is not None:
+        if self._link.hooks.on_served is not None:
             if request is None:
                 assert arrival.data is not None, "it has waited"
                 decoded = parse_message(_json.decode(arrival.data))
                 assert isinstance(decoded, Request)
                 request = decoded
-            self._on_served(request, arrival.origin, arrival.received_at, reply)
+            self._link.hooks.on_served(request, arrival.origin, arrival.received_at, reply)
 
     def _take(
         self, request: Request, arrival: Arrival, scope: trio.CancelScope | None, *, has_room: bool
@@ -286,7 +278,7 @@ class Exchanges:
             RequestError: It is refused.
         """
         try:
-            decision = self._dispatcher.route(request, arrival.origin)
+            decision = self._link.dispatcher.route(request, arrival.origin)
             if callable(decision):
                 if has_room:
                     return self._enter(request, decision, arrival, scope)
@@ -335,13 +327,13 @@ class Exchanges:
             lent.deadline = math.inf
             exchange.scope = trio.CancelScope(deadline=exchange.deadline)
         if exchange.cancel_parked is None:
-            exchange.cancel_parked = self._dispatcher.parked_canceller(request, arrival.origin)
+            exchange.cancel_parked = self._link.dispatcher.parked_canceller(request, arrival.origin)
         self.start(Ready(exchange, not_begun, arrival))
         return None
 
     def start(self, ready: Ready) -> None:
-        """Serve a request in a new task, with the context variables of the opener of the connection."""
-        self._variables.run(lambda: self._nursery.start_soon(self._run, ready, name=self._name))
+        """Serve a request in a new task. Never waits."""
+        self._link.start(self._run, ready)
 
     def _start_long_lived(self, request: Request, served: LongLived, arrival: Arrival) -> None:
         if arrival.batch is not None:
@@ -350,7 +342,7 @@ class Exchanges:
         assert arrival.data is not None, "it has not come in a batch"
         size = close_weight_of(arrival.data)
         if not self.table.has_room_for_long_lived(served.places, size):
-            limits = self._limits
+            limits = self._link.limits
             raise RequestError(
                 SERVER_BUSY,
                 "too much is subscribed to over this connection: max_subscriptions is "
@@ -369,11 +361,11 @@ class Exchanges:
             raise RequestError(
                 SERVER_BUSY,
                 f"{self.table.running} requests are being served (max_inbound_requests) and those that wait "
-                f"exceed {self._limits.max_waiting_bytes} bytes (max_waiting_bytes)",
+                f"exceed {self._link.limits.max_waiting_bytes} bytes (max_waiting_bytes)",
             )
         if arrival.data is None:
             arrival.data = encode_request(request.id, request.method, request.params)
-        arrival.cancel_parked = self._dispatcher.parked_canceller(request, arrival.origin)
+        arrival.cancel_parked = self._link.dispatcher.parked_canceller(request, arrival.origin)
         size = len(arrival.data)
         if isinstance(request.id, str):
             size += 4 * len(request.id)  # the id is kept decoded
@@ -401,17 +393,25 @@ class Exchanges:
 
     async def _run(self, ready: Ready) -> None:
         """Be the task that serves one request."""
+        wait_room = self._writer.queue.wait_room
+        await self.finish_with(ready, reply_to(ready.exchange, ready.handler, self._link.limits, wait_room))
+
+    async def finish_with(self, ready: Ready, making: Awaitable[Reply | None]) -> None:
+        """Wait for the reply to a request, and answer with it. A request that ends without one is left."""
         try:
-            reply = await reply_to(ready.exchange, ready.handler, self._limits, self._writer.queue.wait_room)
+            reply = await making
         except BaseException:
-            self._variables.copy().run(self.leave, ready)
+            self._link.call_outside(self.leave, ready)
             raise
-        self._variables.copy().run(self.finish, ready, reply)
+        self._link.call_outside(self.finish, ready, reply)
 
     def finish(self, ready: Ready, reply: Reply | None) -> None:
         """Answer a request that was served; not at all, if there is no reply."""
+        exchange = ready.exchange
+        if exchange.deadline != math.inf:
+            exchange.scope.deadline = math.inf  # it may be lent to the next request
         if reply is not None:
-            self._send(ready.exchange.request.id, reply.data, ready.arrival, ready.exchange)
+            self._send(exchange.request.id, reply.data, ready.arrival, exchange)
         else:
             self._leave_unanswered(ready.arrival)
         self.leave(ready, reply)
@@ -419,7 +419,7 @@ class Exchanges:
     def leave(self, ready: Ready, reply: Reply | None = None) -> None:
         """A request is no longer served; nothing is sent about it, except the reply that was sent."""
         exchange = ready.exchange
-        if self._on_served is not None:
+        if self._link.hooks.on_served is not None:
             self._note(exchange.request, ready.arrival, reply)
         exchange.silenced = True
         table = self.table
