@@ -23,7 +23,6 @@ from .._codec._jsonrpc import (
     encode_batch,
     encode_error,
     encode_request,
-    encode_response,
     invalid_request,
     parse_message,
     read_id,
@@ -34,18 +33,16 @@ from .._trio import LightParkingLot
 from ._call import QueuedMessage
 from ._exchange import (
     Admission,
-    Answer,
-    AtOnce,
     Exchange,
     Handler,
     InboundTable,
     LongLived,
     Reply,
     Several,
-    audit_refusal,
     not_begun,
+    refused,
+    reply_at_once,
     reply_to,
-    report_failure,
 )
 from ._send_queue import Link, SendQueue, Writer
 from ._sender import Sender
@@ -242,22 +239,26 @@ class Exchanges:
             arrival.batch.expect()
         elif arrival.origin is not None:
             hold_message(arrival.origin)  # until `_send` or `_leave_unanswered`
-        try:
-            admission = self.table.admit(request.id)
-            if admission is Admission.DUPLICATE:
-                raise invalid_request("id is that of a request still in flight")
-            if self._refusal is not None:
-                raise self._refusal
+        admission = self.table.admit(request.id)
+        if admission is Admission.DUPLICATE:
+            self._refuse(request, invalid_request("id is that of a request still in flight"), arrival)
+        elif self._refusal is not None:
+            self._refuse(request, self._refusal, arrival)
+        else:
             return self._take(request, arrival, scope, has_room=admission is Admission.RUN)
-        except RequestError as error:
-            self._refuse(request, error, arrival)
-            return None
+        return None
 
-    def _refuse(self, request: Request, error: RequestError, arrival: Arrival) -> None:
-        data = encode_error(request.id, error)
-        audit_refusal(request, arrival.origin, error, self._sender.transport)
-        self._note(request, arrival, Reply(data, error.code))
-        self._send(request.id, data, arrival)
+    def _refuse(self, request: Request, error: BaseException, arrival: Arrival) -> None:
+        sender = self._sender
+        self._answer(request, refused(request, arrival.origin, error, sender, sender.transport), arrival)
+
+    def _answer(self, request: Request, reply: Reply | None, arrival: Arrival) -> None:
+        """Answer a request without an exchange; not at all, if there is no reply."""
+        if reply is not None:
+            self._note(request, arrival, reply)
+            self._send(request.id, reply.data, arrival)
+        else:
+            self._leave_unanswered(arrival)
 
     def _note(self, request: Request | None, arrival: Arrival, reply: Reply | None) -> None:
         """A request is over: tell whoever wants to know it. One that has waited is decoded for that."""
@@ -272,11 +273,7 @@ class Exchanges:
     def _take(
         self, request: Request, arrival: Arrival, scope: trio.CancelScope | None, *, has_room: bool
     ) -> Ready | None:
-        """Ask the dispatcher what to do with a request, and do it.
-
-        Raises:
-            RequestError: It is refused.
-        """
+        """Ask the dispatcher what to do with a request, and do it. Returns it if it is to be served now."""
         try:
             decision = self._link.dispatcher.route(request, arrival.origin)
             if callable(decision):
@@ -286,26 +283,10 @@ class Exchanges:
             elif isinstance(decision, LongLived):
                 self._start_long_lived(request, decision, arrival)
             else:
-                answer = decision.serve(request) if isinstance(decision, AtOnce) else decision
-                self._answer_at_once(request, answer, arrival)
-        except RequestError:
-            raise
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            # The boundary of one request: a dispatcher's bug must not end the reader.
-            _log.exception("%s could not be served", request.method)
-            report_failure(self._sender, request.id, error)
-            raise RequestError(INTERNAL_ERROR, "internal error") from error  # noqa: ASYNC104
+                self._answer(request, reply_at_once(request, decision), arrival)
+        except BaseException as error:  # of which `refused` makes an answer  # noqa: ASYNC103
+            self._refuse(request, error, arrival)
         return None
-
-    def _answer_at_once(self, request: Request, answer: Answer | None, arrival: Arrival) -> None:
-        if answer is not None:
-            data = encode_response(request.id, answer)
-            self._note(request, arrival, Reply(data))
-            self._send(request.id, data, arrival)
-        else:
-            self._leave_unanswered(arrival)
 
     def _enter(
         self, request: Request, handler: Handler, arrival: Arrival, scope: trio.CancelScope | None
@@ -377,13 +358,9 @@ class Exchanges:
             assert arrival.data is not None
             request = parse_message(_json.decode(arrival.data))
             assert isinstance(request, Request)
-            try:
-                ready = self._take(request, arrival, None, has_room=True)
-            except RequestError as error:
-                self._refuse(request, error, arrival)
-            else:
-                if ready is not None:
-                    self.start(ready)
+            ready = self._take(request, arrival, None, has_room=True)
+            if ready is not None:
+                self.start(ready)
         self._room_has_changed()
 
     def _room_has_changed(self) -> None:
@@ -519,7 +496,7 @@ class Exchanges:
     def _drop_waiting(self, error: RequestError | None) -> None:
         self._starts_waiting = False
         for id, arrival in self.table.forget_waiting():
-            reply = None if error is None else Reply(encode_error(id, error), error.code)
+            reply = None if error is None else Reply.of_error(id, error)
             self._note(None, arrival, reply)
             if reply is not None:
                 self._send(id, reply.data, arrival)

@@ -13,7 +13,7 @@ What messages become on the way is in `_eras`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from itertools import count
@@ -36,14 +36,14 @@ from .._errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NO
 from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler, LongLived, OnProgress, Progress
 from .._peer._peer import Peer
-from .._revisions import BATCH_REVISION, INPUT_METHODS, PROGRESS_TOKEN_KEY, QUESTIONS, REFUSED, Revision, Side
+from .._revisions import INPUT_METHODS, PROGRESS_TOKEN_KEY, QUESTIONS, REFUSED, Revision, Side
 from .._server._context import Context, Surroundings, ask_in, notify_in
 from .._server._input_required import Asking, input_types
 from .._server._lifetimes import Background
 from .._server._listing import read_params
 from .._server._parking import Service
 from .._server._permits import Throttle
-from .._server._session import WITHOUT_HANDLER, check_client_info
+from .._server._session import WITHOUT_HANDLER, Session, check_client_info
 from .._trio import open_hidden_nursery
 from ._eras import (
     UNKNOWN,
@@ -73,7 +73,7 @@ _connections: Final = count(1)
 
 
 @final
-class ProxySession:
+class ProxySession(Session):
     """Dispatches the messages of one client to the server; over HTTP, of all clients of the modern era.
 
     Args:
@@ -89,9 +89,6 @@ class ProxySession:
         ready: Set when the client takes messages that it has not asked for.
     """
 
-    answers_unreadable = True
-    answers_malformed = True
-
     def __init__(
         self,
         revisions: tuple[Revision, ...],
@@ -101,14 +98,13 @@ class ProxySession:
         holder: str | None,
         throttle: Throttle | None,
     ) -> None:
+        super().__init__(ServerLifecycle(revisions, assumed), service.parking)
         self._throttle = throttle
         self._upstreams = service.state
         self._limits = limits = service.state.limits
         self._number = next(_connections)
         self._is_connected = False
-        self._parking = service.parking
         self._background = background
-        self._lifecycle = ServerLifecycle(revisions, assumed)
         self._holder = f"connection {self._number}" if holder is None else holder
         self._surroundings: Surroundings[Any] = Surroundings(
             None, self._holder, _find_tool, background, service.background
@@ -142,17 +138,6 @@ class ProxySession:
                 for upstream in upstreams:
                     await upstream.aclose()
 
-    @property
-    def revision(self) -> Revision | None:
-        """The revision that the client speaks in its session; `None` if it has none."""
-        session = self._lifecycle.session
-        return None if session is None else session.revision
-
-    @property
-    def accepts_batches(self) -> bool:
-        """Whether the revision in use has batches."""
-        return self.revision is BATCH_REVISION
-
     # Messages.
 
     def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
@@ -174,14 +159,6 @@ class ProxySession:
 
     def take_back(self, request: Request) -> None:
         """Undo nothing: no request is answered at once; see `Dispatcher.take_back`."""
-
-    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
-        """Return what cancels the forwarded request that a request would resume; see `Dispatcher`."""
-        return self._parking.parked_canceller(request, origin)
-
-    def notification_key(self, notification: Notification) -> Hashable | None:
-        """Return a key that is equal for notifications that may be merged; see `Dispatcher.notification_key`."""
-        return notification.method if notification.method == "notifications/roots/list_changed" else None
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
         """Forward a notification of the client; see `Dispatcher.notified`.

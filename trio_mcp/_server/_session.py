@@ -445,8 +445,43 @@ def check_client_info(params: Mapping[str, Any]) -> None:
         )
 
 
+class Session:
+    """What every session does, whoever serves its requests: a server itself, or the one behind a proxy.
+
+    Args:
+        lifecycle: What the client and this side have agreed on.
+        parking: The handlers that wait for the client's next request.
+    """
+
+    answers_unreadable = True
+    answers_malformed = True
+
+    def __init__(self, lifecycle: ServerLifecycle, parking: Parking) -> None:
+        self._lifecycle = lifecycle
+        self._parking = parking
+
+    @property
+    def revision(self) -> Revision | None:
+        """The revision that the handshake agreed on; `None` without one."""
+        session = self._lifecycle.session
+        return None if session is None else session.revision
+
+    @property
+    def accepts_batches(self) -> bool:
+        """Whether the revision in use has batches."""
+        return self.revision is BATCH_REVISION
+
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return what cancels the parked handler that a request would resume; see `Dispatcher`."""
+        return self._parking.parked_canceller(request, origin)
+
+    def notification_key(self, notification: Notification) -> Hashable | None:
+        """Return a key that is equal for notifications that may be merged; see `Dispatcher.notification_key`."""
+        return notification.method if notification.method == "notifications/roots/list_changed" else None
+
+
 @final
-class ServerSession:
+class ServerSession(Session):
     """Dispatches the messages of one client.
 
     Args:
@@ -461,9 +496,6 @@ class ServerSession:
         subscriptions: The changes that the client is notified of.
     """
 
-    answers_unreadable = True
-    answers_malformed = True
-
     def __init__(
         self,
         application: Application,
@@ -474,10 +506,10 @@ class ServerSession:
         holder: str | None = None,
         keep: Callable[[int], object] | None = None,
     ) -> None:
+        lifecycle = ServerLifecycle(application.revisions, assumed, application.extensions.refused)
+        super().__init__(lifecycle, service.parking)
         self._application = application
-        self._parking = service.parking
         self._state = service.state
-        self._lifecycle = ServerLifecycle(application.revisions, assumed, application.extensions.refused)
         holder = f"connection {next(_connections)}" if holder is None else holder
         surroundings = Surroundings(
             service.state, holder, application.find_tool, background, service.background, service.tasks_for_all
@@ -497,17 +529,6 @@ class ServerSession:
     def connected(self, opening: AbstractAsyncContextManager[Peer]) -> AbstractAsyncContextManager[Peer]:
         """Open the connection that it dispatches, and notify its client of changes; see `Subscriptions`."""
         return self.subscriptions.connected(opening)
-
-    @property
-    def revision(self) -> Revision | None:
-        """The revision that the handshake agreed on; `None` without one."""
-        session = self._lifecycle.session
-        return None if session is None else session.revision
-
-    @property
-    def accepts_batches(self) -> bool:
-        """Whether the revision in use has batches."""
-        return self.revision is BATCH_REVISION
 
     # Requests.
 
@@ -548,15 +569,7 @@ class ServerSession:
         if request.method == "initialize":
             self._lifecycle.forget()
 
-    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
-        """Return what cancels the parked handler that a request would resume; see `Dispatcher`."""
-        return self._parking.parked_canceller(request, origin)
-
     # Notifications.
-
-    def notification_key(self, notification: Notification) -> Hashable | None:
-        """Return a key that is equal for notifications that may be merged; see `Dispatcher.notification_key`."""
-        return notification.method if notification.method == "notifications/roots/list_changed" else None
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
         """Handle a notification of the client; see `Dispatcher.notified`."""
