@@ -384,9 +384,11 @@ class ProgressRoom:
     """What the progress that waits for all calls of one connection takes in memory.
 
     Attributes:
+        on_less: Called with a call of which one less waits, or none will any more.
         taken: How many bytes.
     """
 
+    on_less: Callable[[Call], object]
     taken: int = 0
 
 
@@ -448,8 +450,7 @@ class Call:
         number: Which of the messages that were written that was, counted from 1; 0 before it was written.
         result: The result, once there is one.
         error: Why there is no result, once there is a reason.
-        on_room: Called when one less progress notification waits, or none will any more.
-        room: What its progress takes is counted here.
+        room: What its progress takes is counted here, once there is some.
     """
 
     id: RequestId
@@ -462,7 +463,6 @@ class Call:
     number: int = 0
     result: dict[str, Any] | None = None
     error: Exception | None = None
-    on_room: Callable[[Call], object] | None = None
     room: ProgressRoom | None = None
     _progress: deque[tuple[Progress, int]] | None = None
     _is_handling: bool = False
@@ -543,8 +543,8 @@ class Call:
         while True:
             while self._progress:
                 progress = self.take_progress()
-                if self.on_room is not None:
-                    self.on_room(self)
+                assert self.room is not None
+                self.room.on_less(self)
                 assert self.on_progress is not None
                 self._is_handling = True
                 outcome = self.on_progress(progress)
@@ -640,8 +640,8 @@ class Call:
         while self._progress:
             self.take_progress()
         self._progress = None
-        if self.on_room is not None:
-            self.on_room(self)
+        if self.room is not None:
+            self.room.on_less(self)
 
 
 @final

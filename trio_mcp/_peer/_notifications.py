@@ -187,7 +187,7 @@ class Notifications:
     has_called: bool = attrs.field(default=False, init=False)
     dropped: int = attrs.field(default=0, init=False)
     _queue: NotificationQueue[_Received] = attrs.field(init=False)
-    _progress: ProgressRoom = attrs.field(factory=ProgressRoom, init=False)
+    _progress: ProgressRoom = attrs.field(init=False)
     _something: LightParkingLot | None = attrs.field(init=False)  # `None` if `_deliver` ends when nothing is left
     _room: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _delivered: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
@@ -205,6 +205,7 @@ class Notifications:
     def __attrs_post_init__(self) -> None:
         limits = self._link.limits
         self._queue = NotificationQueue(limits.max_notifications, limits.max_notification_bytes)
+        self._progress = ProgressRoom(self._look_at)
         self._something = None if self._link.rests else LightParkingLot()
 
     def start(self) -> None:
@@ -352,7 +353,6 @@ class Notifications:
             if self._is_full(ALL_PROGRESS):  # with what waits for other calls
                 self.dropped += 1
                 return
-        call.on_room = self._look_at
         waiting = call.hand_over(progress, self._progress)
         self.has_called = True
         if waiting == self._link.limits.max_notifications:

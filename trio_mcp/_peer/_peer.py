@@ -87,7 +87,7 @@ class Peer:
             side: Literal["client", "server"] = "server" if dispatcher.answers_unreadable else "client"
             self.connection = ConnectionInfo(side, channel.transport, channel.description)
             dispatcher = MiddlewareDispatcher(dispatcher, middleware, self.connection)
-        rests = channel.rests(self._read)
+        rests = channel.rests(self._start_reading)
         self._link = link = Link(channel, dispatcher, limits, hooks, rests, self._end_reading, nursery)
         calls, inbound = Calls(), InboundTable[Exchange, Arrival](limits)
         self._writer = writer = Writer(link, calls, inbound)
@@ -263,12 +263,12 @@ class Peer:
 
     def _begin(self) -> None:
         """Start them, unless they are started when there is something to do."""
-        self._read()
+        self._start_reading()
         if not self._link.rests:
             self._writer.start()
             self._notifications.start()
 
-    def _read(self) -> None:
+    def _start_reading(self) -> None:
         self._serve_loop.start()
 
     def _end_reading(self, error: Exception) -> None:

@@ -139,16 +139,18 @@ class Link:
     on_end: Callable[[Exception], object]
     _nursery: trio.Nursery
     frames: FrameHook | None = attrs.field(init=False)
+    _other_side: str = attrs.field(init=False)
     variables: Context = attrs.field(factory=copy_context, init=False)
     _scopes: dict[Work, trio.CancelScope] = attrs.field(factory=dict[Work, trio.CancelScope], init=False)
     _has_ended: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.frames = frame_hook(self.hooks.on_frame, self.channel.description)
+        self._other_side = self.channel.description
+        self.frames = frame_hook(self.hooks.on_frame, self._other_side)
 
     def start(self, serve: Callable[[*_Args], Awaitable[object]], *args: *_Args) -> None:
         """Start a task that reads or serves; it is cancelled together with the body. Never waits."""
-        self._spawn(lambda: serve(*args), "serving")
+        self._spawn(partial(serve, *args), "serving")
 
     def start_shielded(self, work: Work, doing: str) -> None:
         """Start a shielded task, unless it runs already or `end` was called. Never waits.
@@ -159,11 +161,10 @@ class Link:
         """
         if work not in self._scopes and not self._has_ended:
             self._scopes[work] = trio.CancelScope(shield=True)
-            self._spawn(lambda: self._run(work), doing)
+            self._spawn(partial(self._run, work), doing)
 
     def _spawn(self, work: Work, doing: str) -> None:
-        name = f"{doing} {self.channel.description}"
-        self.variables.run(lambda: self._nursery.start_soon(work, name=name))
+        self.variables.run(partial(self._nursery.start_soon, work, name=f"{doing} {self._other_side}"))
 
     async def _run(self, work: Work) -> None:
         try:
