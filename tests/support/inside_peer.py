@@ -23,5 +23,6 @@ from trio_mcp._peer._exchanges import Ready as Ready
 from trio_mcp._peer._middleware import compose as compose
 from trio_mcp._peer._peer import Peer as Peer
 from trio_mcp._peer._peer import open_peer as open_peer
+from trio_mcp._peer._send_queue import Hooks as Hooks
 from trio_mcp._peer._send_queue import SendQueue as SendQueue
 from trio_mcp._trio import InlineTask as InlineTask

@@ -61,7 +61,7 @@ BOUNDS: Final = {
     "testing/_scripts.py scripted_client move_on_after": "five seconds, or fewer",
     "testing/_scripts.py scripted_server.follow CancelScope": "a channel in memory, which closes without a wait",
     "_trio.py shield_started attribute": "its callers', which are here",
-    "_peer/_peer.py BackgroundTasks.start CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
+    "_peer/_send_queue.py Link.start_shielded CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
     # Threads that cancellation waits for.
     "_auth/_stores.py FileTokenStore._in_thread run_sync": "one small file",
     "_endpoint/_sqlite_events.py open_sqlite_event_store run_sync": "five seconds for a lock, by SQLite itself",

@@ -33,7 +33,7 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # refusals in other forms, values without a form, and masks for what variables hold; 58,650 before turns for threads,
 # schemas of others that are not plain, batches through middleware, and whatever gave way to others, went.
 FILES: Final = 271
-CODE_LINES: Final = 58_150
+CODE_LINES: Final = 58_070
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

@@ -301,11 +301,15 @@ MAX_LATE_TASKS: Final = 100
 """How many tasks of calls that were given up are being cancelled at once; no more, however many come."""
 
 
-def cancel_late_tasks(connection: Connection, nursery: trio.Nursery, timeout: float) -> None:
-    """Cancel each task that answers a call which was given up: nobody knows its id, so nobody would come for it.
+def late_tasks_canceller(
+    connection: Connection, nursery: trio.Nursery, timeout: float
+) -> Callable[[Mapping[str, Any]], object] | None:
+    """Return what cancels each task that answers a call which was given up; `None` in the era without tasks.
+
+    Nobody knows the id of such a task, so nobody would come for it. Called with each result that no call awaits.
 
     Args:
-        connection: The connection; its peer calls back.
+        connection: The connection.
         nursery: Runs what is sent.
         timeout: How many seconds the server may take to answer.
     """
@@ -329,8 +333,7 @@ def cancel_late_tasks(connection: Connection, nursery: trio.Nursery, timeout: fl
             running += 1
             nursery.start_soon(cancel, id)
 
-    if connection.revision.is_modern:
-        connection.peer.call_on_stray(take)
+    return take if connection.revision.is_modern else None
 
 
 def check_params(params: types.RequestParams) -> None:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from threading import get_ident
-from typing import Final, TypeAlias, TypeVar, final
+from typing import Any, Final, TypeAlias, TypeVar, final
 
 import attrs
 import trio
@@ -29,10 +29,10 @@ from .._logs import Log
 from .._peer._call import answer_time, move_on_after_answer_time
 from .._peer._middleware import Middleware
 from .._peer._peer import Peer, open_peer
-from .._peer._send_queue import OnFrame
+from .._peer._send_queue import Hooks, OnFrame
 from .._trio import LightParkingLot, check_thread, open_hidden_nursery
 from ..types import DiscoverResult, LoggingLevel
-from ._connection import ClientIdentity, Connection, cancel_late_tasks, negotiate, settle_era
+from ._connection import ClientIdentity, Connection, late_tasks_canceller, negotiate, settle_era
 from ._dispatch import ServerMessages
 from ._subscriptions import Forget
 
@@ -129,6 +129,8 @@ class ReconnectingConnection:
     _closed: trio.Event = attrs.field(factory=trio.Event, init=False)
     _between_requests: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
     _thread: int = attrs.field(factory=get_ident, init=False)
+    # Called with each result that no call waits for, while there is a connection.
+    _cancel_late: Callable[[Mapping[str, Any]], object] | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         restart = self._connector.restart
@@ -409,9 +411,12 @@ class ReconnectingConnection:
                     channel,
                     messages,
                     limits,
-                    on_frame=self._on_frame,
-                    on_notification_read=messages.subscriptions.dispatch,
-                    on_failure=self._on_channel_failure,
+                    hooks=Hooks(
+                        on_frame=self._on_frame,
+                        on_notification_read=messages.subscriptions.dispatch,
+                        on_failure=self._on_channel_failure,
+                        on_stray=self._on_stray,
+                    ),
                     middleware=self._middleware,
                     max_silence=self._max_silence,
                 ) as peer,
@@ -492,18 +497,21 @@ class ReconnectingConnection:
     async def _stay(self, connection: Connection, messages: ServerMessages) -> None:
         """Serve the connection, and those that follow it on its channel, until that ends."""
         backoff = Backoff(RESUBSCRIBE)
-        async with open_hidden_nursery() as nursery:
-            if self._while_connected is not None:
-                nursery.start_soon(self._while_connected, self)
-            following: Connection | None = connection
-            while following is not None:
-                connection = following
-                cancel_late_tasks(connection, nursery, self.limits.goodbye_timeout)
-                if not connection.is_certain:
-                    nursery.start_soon(settle_era, connection, self._identity, self.limits)
-                await connection.wait_over()
-                following = await self._agree_again(connection, messages, backoff)
-            nursery.cancel_scope.cancel(reason="the channel has ended")
+        try:
+            async with open_hidden_nursery() as nursery:
+                if self._while_connected is not None:
+                    nursery.start_soon(self._while_connected, self)
+                following: Connection | None = connection
+                while following is not None:
+                    connection = following
+                    self._cancel_late = late_tasks_canceller(connection, nursery, self.limits.goodbye_timeout)
+                    if not connection.is_certain:
+                        nursery.start_soon(settle_era, connection, self._identity, self.limits)
+                    await connection.wait_over()
+                    following = await self._agree_again(connection, messages, backoff)
+                nursery.cancel_scope.cancel(reason="the channel has ended")
+        finally:
+            self._cancel_late = None  # nothing starts in that nursery any more
 
     async def _agree_again(
         self, stale: Connection, messages: ServerMessages, backoff: Backoff
@@ -556,6 +564,11 @@ class ReconnectingConnection:
             nursery.start_soon(wait_ended)
             await self._wanted.wait()
             nursery.cancel_scope.cancel(reason="the connection is wanted")
+
+    def _on_stray(self, result: Mapping[str, Any]) -> None:
+        """Handle a result that no call waits for."""
+        if self._cancel_late is not None:
+            self._cancel_late(result)
 
     def _on_channel_failure(self, failure: McpError) -> None:
         """Handle a failure that the channel reports and no call waits for."""

@@ -35,6 +35,10 @@ STEP: Final = 64 * KIB
 """Loans that grow do so in steps of so many bytes."""
 
 
+RETRY_AFTER: Final = 10
+"""After how many seconds a client that was refused for want of room should ask again."""
+
+
 def nothing() -> None:
     """Do nothing."""
 
@@ -273,6 +277,7 @@ class RequestLimits:
         served: Requests that are being served, without those that are long-lived.
         answered: Answers that connections have not taken yet.
         subscriptions: Those that the long-lived requests have.
+        subscription_bytes: What these weigh.
         most_of_one: How many of a kind one client may have, at most: nothing is refused while all have fewer.
     """
 
@@ -286,6 +291,7 @@ class RequestLimits:
         self.served: Tally = Tally()
         self.answered: Tally = Tally()
         self.subscriptions: Tally = Tally()
+        self.subscription_bytes: Tally = Tally()
 
     def arrived(self, client: str) -> RequestSlot:
         """Count one HTTP request until its slot is left.
@@ -343,20 +349,25 @@ class RequestLimits:
             raise busy(429, f"{tally.of(client)} of your {what} (max_requests_per_principal)", 1)
 
     @contextmanager
-    def long_lived_request(self, client: str, subscriptions: int) -> Generator[None]:
-        """Count a long-lived request while the body runs.
+    def long_lived_request(self, client: str, subscriptions: int, size: int) -> Generator[None]:
+        """Count a long-lived request while the body runs, and what it weighs.
 
         Raises:
-            HttpRefused: There are too many already.
+            HttpRefused: There are too many already, or with it they weigh too much.
         """
-        most = self._limits.max_subscriptions
+        most, most_bytes = self._limits.max_subscriptions, self._limits.max_subscription_bytes
         if self.subscriptions.of(client) + subscriptions > most:
             raise busy(429, f"with these {subscriptions} you would have more than {most} (max_subscriptions)", 1)
+        if self.subscription_bytes.of(client) + size > most_bytes:
+            problem = f"your subscriptions would take more than {most_bytes} bytes (half of max_message_bytes)"
+            raise busy(429, problem, RETRY_AFTER)
         self.subscriptions.add(client, subscriptions)
+        self.subscription_bytes.add(client, size)
         try:
             yield
         finally:
             self.subscriptions.remove(client, subscriptions)
+            self.subscription_bytes.remove(client, size)
 
 
 STREAM_HEADERS: Final = (

@@ -12,9 +12,8 @@ Spec: 2026-07-28, basic/transports/streamable-http.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, final
 
@@ -31,7 +30,6 @@ from .._codec._jsonrpc import (
     encode_error,
     encode_notification,
     encode_request,
-    encode_response,
 )
 from .._core._account import Loan
 from .._core._framing import encode_sse_event
@@ -46,7 +44,6 @@ from .._core._http_rules import (
 )
 from .._core._lifecycle import names_era
 from .._errors import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     SERVER_BUSY,
@@ -57,6 +54,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._peer._call import QueuedMessage, checked
 from .._peer._exchange import (
+    Answer,
     AtOnce,
     Dispatcher,
     Exchange,
@@ -65,8 +63,9 @@ from .._peer._exchange import (
     OnProgress,
     OnServed,
     Reply,
-    audit_refusal,
     not_begun,
+    refused,
+    reply_at_once,
     reply_to,
 )
 from .._peer._middleware import ConnectionInfo, Middleware, MiddlewareDispatcher, notify_through
@@ -77,7 +76,7 @@ from .._server._parking import Service
 from .._server._server import Hosted
 from .._trio import LightParkingLot, run_now
 from ._call import HttpCall, RequestLimits
-from ._session_channel import RETRY_AFTER, HttpOrigin
+from ._session_channel import HttpOrigin
 from ._streams import KEEP_ALIVE, StreamWriter
 
 _log: Final = Log("trio_mcp.http")
@@ -220,9 +219,7 @@ class PostAnswer:
         if self._send_queue is None:
             exchange.cancel_parked = None
             self._may_stream = False
-            code = reply.error_code
-            status = 200 if code is None else status_of_error(code, is_own_share=reply.is_own_share)
-            await self._call.respond(status, reply.data, fields_of_error(code, reply.retry_after))
+            await _respond(self._call, reply)
             return
         self._is_ending = True
         data, id = reply.data, exchange.request.id
@@ -307,6 +304,13 @@ class PostAnswer:
         )
 
 
+def _respond(call: HttpCall, reply: Reply) -> Awaitable[None]:
+    """Answer a POST with a reply, and nothing before it."""
+    code = reply.error_code
+    status = 200 if code is None else status_of_error(code, is_own_share=reply.is_own_share)
+    return call.respond(status, reply.data, fields_of_error(code, reply.retry_after))
+
+
 @final
 @attrs.define(eq=False)
 class ModernRequests:
@@ -327,7 +331,6 @@ class ModernRequests:
     _request_limits: RequestLimits
     _dispatcher: Dispatcher = attrs.field(init=False)
     _exchanges: dict[Exchange, None] = attrs.field(factory=dict[Exchange, None], init=False)
-    _long_lived_bytes: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _heard: OrderedDict[PostAnswer, float] = attrs.field(factory=OrderedDict[PostAnswer, float], init=False)
     _has_begun: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _rests: bool = attrs.field(default=False, init=False)  # whether `show_life` waits for a request to begin
@@ -359,93 +362,62 @@ class ModernRequests:
         """Return the requests that are being served."""
         return [activity_of(exchange, TRANSPORT) for exchange in self._exchanges]
 
-    def _note(self, request: Request, origin: HttpOrigin, received_at: float, reply: Reply | None) -> None:
-        if self._on_served is not None:
-            self._on_served(request, origin, received_at, reply)
-
     async def request(self, call: HttpCall, request: Request) -> None:
         """Answer a request."""
-        refusal: RequestError | None = None
         if self._show is not None:
             data = encode_request(request.id, request.method, request.params)
             self._show(f"the client at {call.client}", "received", data)
         origin = HttpOrigin(call.principal, call.loans.key, call.headers, client=call.client)
+        decision: Handler | LongLived | AtOnce | Answer | Reply | None
         try:
             if self._refusal is not None:
                 raise self._refusal
             self._check(call, request)
             decision = self._dispatcher.route(request, origin)
-            if isinstance(decision, AtOnce):
-                decision = decision.serve(request)
-        except RequestError as error:
-            # Its traceback refers to this frame, which would refer to it: a cycle with the whole request in it.
-            decision, refusal = None, error.with_traceback(None)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # routing never waits, so this is no cancellation  # noqa: ASYNC103
-            # The boundary of one request, as over any other transport.
-            _log.exception("%s could not be served", request.method)
-            decision, refusal = None, RequestError(INTERNAL_ERROR, "internal error")
-        if refusal is not None:
-            await self.refuse(call, request, refusal)
-            return
+            if not callable(decision) and not isinstance(decision, LongLived):
+                decision = reply_at_once(request, decision)
+        except BaseException as error:  # of which `refused` makes an answer  # noqa: ASYNC103
+            decision = refused(request, origin, error, self, TRANSPORT)
         if isinstance(decision, LongLived):
-            call.on_standing()  # from here on it counts as long-lived instead
-            try:
-                with (
-                    self._request_limits.long_lived_request(call.loans.key, decision.places),
-                    self._weighed(call, request),
-                ):
-                    call.loans.give_back_served()  # `_weighed` bounds it from here on
-                    await self._serve(call, request, origin, decision)
-            except HttpRefused as refused:
-                audit_http(refused, call.method, call.path, call.client, call.principal)
-                data = self._shown(call, encode_error(request.id, refused.error))
-                self._note(request, origin, trio.current_time(), Reply(data, refused.error.code))
-                await call.respond(refused.status, data, refused.headers)
+            await self._serve_long_lived(call, request, origin, decision)
+        elif isinstance(decision, Reply):
+            await self._answer(call, request, origin, decision)
         elif callable(decision):
             await self._serve(call, request, origin, decision)
-        elif decision is not None:
-            data = self._shown(call, encode_response(request.id, decision))
-            self._note(request, origin, trio.current_time(), Reply(data))
-            await call.respond(200, data)
         else:
             await call.respond(202)
 
-    @contextmanager
-    def _weighed(self, call: HttpCall, request: Request) -> Generator[None]:
-        """Count what a long-lived request weighs while the body runs.
-
-        Raises:
-            HttpRefused: With it, those of its client weigh too much.
-        """
-        most = self._server.limits.max_subscription_bytes
+    async def _serve_long_lived(
+        self, call: HttpCall, request: Request, origin: HttpOrigin, decision: LongLived
+    ) -> None:
+        call.on_standing()  # from here on it counts as long-lived instead
         size = close_weight_of(_json.encode(request.params))
-        if self._long_lived_bytes[call.loans.key] + size > most:
-            problem = f"your subscriptions would take more than {most} bytes (half of max_message_bytes)"
-            raise busy(429, problem, RETRY_AFTER)
-        self._long_lived_bytes[call.loans.key] += size
         try:
-            yield
-        finally:
-            self._long_lived_bytes[call.loans.key] -= size
-            if not self._long_lived_bytes[call.loans.key]:
-                del self._long_lived_bytes[call.loans.key]
+            with self._request_limits.long_lived_request(call.loans.key, decision.places, size):
+                call.loans.give_back_served()  # the size is bounded from here on
+                await self._serve(call, request, origin, decision.handler, decision.on_drain)
+        except HttpRefused as refusal:
+            audit_http(refusal, call.method, call.path, call.client, call.principal)
+            reply = Reply(encode_error(request.id, refusal.error), refusal.error.code)
+            self._note(call, request, origin, reply)
+            await call.respond(refusal.status, reply.data, refusal.headers)
 
     async def refuse(self, call: HttpCall, request: Request, error: RequestError) -> None:
         """Answer a request with an error."""
         origin = HttpOrigin(call.principal, call.loans.key, client=call.client)
-        audit_refusal(request, origin, error, TRANSPORT)
-        data = self._shown(call, encode_error(request.id, error))
-        self._note(request, origin, trio.current_time(), Reply(data, error.code))
-        fields = fields_of_error(error.code, error.retry_after)
-        await call.respond(status_of_error(error.code, is_own_share=error.is_own_share), data, fields)
+        await self._answer(call, request, origin, refused(request, origin, error, self, TRANSPORT))
 
-    def _shown(self, call: HttpCall, data: bytes) -> bytes:
-        """Return a message that is about to be sent, and show it in the log `trio_mcp.wire`, if that is on."""
+    async def _answer(self, call: HttpCall, request: Request, origin: HttpOrigin, reply: Reply) -> None:
+        """Answer a request without an exchange."""
+        self._note(call, request, origin, reply)
+        await _respond(call, reply)
+
+    def _note(self, call: HttpCall, request: Request, origin: HttpOrigin, reply: Reply) -> None:
+        """Tell whoever wants to know it how a request is answered without an exchange."""
         if self._show is not None:
-            self._show(f"the client at {call.client}", "sent", data)
-        return data
+            self._show(f"the client at {call.client}", "sent", reply.data)
+        if self._on_served is not None:
+            self._on_served(request, origin, trio.current_time(), reply)
 
     def _check(self, call: HttpCall, request: Request) -> None:
         """Check that the header fields agree with the body.
@@ -469,13 +441,19 @@ class ModernRequests:
             raise RequestError(INVALID_PARAMS, f"params._meta lacks {PROTOCOL_VERSION_KEY}")
 
     async def _serve(
-        self, call: HttpCall, request: Request, origin: HttpOrigin, decision: Handler | LongLived
+        self,
+        call: HttpCall,
+        request: Request,
+        origin: HttpOrigin,
+        handler: Handler,
+        on_drain: Callable[[], object] | None = None,
     ) -> None:
-        """Serve one exchange in this task, with the answer to its POST as its sink."""
-        standing = decision if isinstance(decision, LongLived) else None
-        handler = decision.handler if isinstance(decision, LongLived) else decision
-        settings, limits = self._settings, self._limits
-        may_stream = standing is not None or not settings.json_only  # then the client accepts streams
+        """Serve one exchange in this task, with the answer to its POST as its sink.
+
+        If it is long-lived, `on_drain` is called when serving is to end.
+        """
+        limits = self._limits
+        may_stream = on_drain is not None or not self._settings.json_only  # then the client accepts streams
         answer = PostAnswer(
             call,
             self._nursery,
@@ -485,11 +463,9 @@ class ModernRequests:
             may_stream=may_stream,
             show=self._show,
         )
-        exchange = Exchange(request, origin, trio.current_time(), answer)
-        if standing is not None:
-            exchange.on_drain = standing.on_drain
-            if self._refusal is not None:
-                standing.on_drain()
+        exchange = Exchange(request, origin, trio.current_time(), answer, on_drain=on_drain)
+        if on_drain is not None and self._refusal is not None:
+            on_drain()
         if exchange.start_clock():
             handler = not_begun
             exchange.cancel_parked = self._dispatcher.parked_canceller(request, exchange.origin)
@@ -506,7 +482,8 @@ class ModernRequests:
             try:
                 reply = await reply_to(exchange, handler, limits)
             finally:
-                self._note(exchange.request, origin, exchange.received_at, reply)
+                if self._on_served is not None:
+                    self._on_served(exchange.request, origin, exchange.received_at, reply)
             if reply is not None:
                 await answer.finish(reply, exchange)
         finally:

@@ -24,7 +24,7 @@ from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._errors import SERVER_BUSY, TRANSPORT_FAILED, RequestError
 from .._logs import Log
 from .._trio import LightParkingLot
-from ._call import HttpCall, RequestLoans, nothing
+from ._call import RETRY_AFTER, HttpCall, RequestLoans, nothing
 from ._streams import EventStream
 
 _log: Final = Log("trio_mcp.http")
@@ -34,9 +34,6 @@ SESSION_BYTES: Final = 24 * 1024
 
 STEP: Final = 4 * 1024
 """The loans of a session grow in steps of so many bytes: a message that is read at once changes no loan."""
-
-RETRY_AFTER: Final = 10
-"""After how many seconds a client that was refused for want of room should ask again."""
 
 
 def session_places(account: Account, settings: HttpServerSettings) -> Pool:

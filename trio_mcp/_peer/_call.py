@@ -1,7 +1,7 @@
 """One request of this side: its state, its progress callbacks, and the deadlines around its caller.
 
-Decides whether giving up a request costs a cancellation. Sends nothing itself; `Sender` has the table of all
-calls.
+Decides whether giving up a request costs a cancellation. Sends nothing itself; `Sender` does. `Calls` is the
+table of all calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from .._channel import Origin, Outgoing, hold_message
-from .._codec._jsonrpc import RequestId
+from .._codec._jsonrpc import RequestId, read_id
 from .._errors import LocalProtocolError
 from .._limits import Limits, check_seconds
 from .._trio import LightParkingLot, is_clock_mocked
@@ -384,9 +384,11 @@ class ProgressRoom:
     """What the progress that waits for all calls of one connection takes in memory.
 
     Attributes:
+        on_less: Called with a call of which one less waits, or none will any more.
         taken: How many bytes.
     """
 
+    on_less: Callable[[Call], object]
     taken: int = 0
 
 
@@ -448,8 +450,7 @@ class Call:
         number: Which of the messages that were written that was, counted from 1; 0 before it was written.
         result: The result, once there is one.
         error: Why there is no result, once there is a reason.
-        on_room: Called when one less progress notification waits, or none will any more.
-        room: What its progress takes is counted here.
+        room: What its progress takes is counted here, once there is some.
     """
 
     id: RequestId
@@ -462,7 +463,6 @@ class Call:
     number: int = 0
     result: dict[str, Any] | None = None
     error: Exception | None = None
-    on_room: Callable[[Call], object] | None = None
     room: ProgressRoom | None = None
     _progress: deque[tuple[Progress, int]] | None = None
     _is_handling: bool = False
@@ -543,8 +543,8 @@ class Call:
         while True:
             while self._progress:
                 progress = self.take_progress()
-                if self.on_room is not None:
-                    self.on_room(self)
+                assert self.room is not None
+                self.room.on_less(self)
                 assert self.on_progress is not None
                 self._is_handling = True
                 outcome = self.on_progress(progress)
@@ -640,8 +640,63 @@ class Call:
         while self._progress:
             self.take_progress()
         self._progress = None
-        if self.on_room is not None:
-            self.on_room(self)
+        if self.room is not None:
+            self.room.on_less(self)
+
+
+@final
+class Calls(dict[RequestId, Call]):
+    """The requests of this side, from the moment each is made until its caller goes on, by id.
+
+    Attributes:
+        pending: How many of them are neither answered nor given up.
+        changed: Woken when one is made, and by `Exchanges` when one of the other side is done with.
+    """
+
+    __slots__ = ("changed", "pending")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pending = 0
+        self.changed = LightParkingLot()
+
+    def enter(self, call: Call) -> None:
+        """Enter a call that is made now."""
+        self[call.id] = call
+        self.pending += 1
+        if self.changed.parked is not None:
+            self.changed.unpark_all()
+
+    def settle(self, call: Call, outcome: dict[str, Any] | Exception) -> None:
+        """Note how a pending call has ended, and wake its caller."""
+        self.pending -= 1
+        call.answer(outcome)
+
+    def give_up(self, call: Call) -> bool:
+        """Note that the caller waits no longer. Returns whether the other side must be notified."""
+        if call.is_pending:
+            self.pending -= 1
+        return call.give_up()
+
+    def fail_withdrawn(self, message: QueuedMessage) -> None:
+        """The requests in a message belong to an exchange that was given up before they were written.
+
+        A caller that is shielded is not cancelled with the exchange, and would wait for ever.
+        """
+        assert message.exchange is not None
+        for call in message.calls:
+            self.settle(call, message.exchange.too_late_to_ask(call.method))
+
+    def of_progress(self, token: object) -> Call | None:
+        """Return the call that asked for progress under this token."""
+        if type(token) is int or type(token) is str:
+            call = self.get(token)
+        else:
+            id = read_id(token)
+            call = None if id is None else self.get(id)
+        if call is None or call.result is not None or call.error is not None:
+            return None
+        return call if call.on_progress is not None or call.wants_progress else None
 
 
 def checked(data: bytes, what: str, limits: Limits) -> bytes:

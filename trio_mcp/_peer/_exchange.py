@@ -678,7 +678,7 @@ class Reply:
     is_own_share: bool = False
 
     @classmethod
-    def of_error(cls, exchange: Exchange, error: RequestError) -> Reply:
+    def of_error(cls, id: RequestId, error: RequestError) -> Reply:
         """Return the reply that is this error.
 
         What had raised it is not known any more: frames that refer to their own error are a cycle, which would
@@ -688,7 +688,7 @@ class Reply:
         while raised is not None and raised.__traceback__ is not None:
             raised.__traceback__ = None
             raised = raised.__context__
-        data = encode_error(exchange.request.id, error)
+        data = encode_error(id, error)
         return cls(data, error.code, retry_after=error.retry_after, is_own_share=error.is_own_share)
 
 
@@ -714,6 +714,42 @@ def audit_refusal(
         client=client_of(origin),
         principal=None if origin is None else origin.principal,
     )
+
+
+def reply_at_once(request: Request, decision: AtOnce | Answer | None) -> Reply | None:
+    """Return what answers a request that is not served in an exchange; `None` if it must not be answered.
+
+    Raises:
+        RequestError: It is refused.
+    """
+    answer = decision.serve(request) if isinstance(decision, AtOnce) else decision
+    return None if answer is None else Reply(encode_response(request.id, answer))
+
+
+def refused(request: Request, origin: Origin | None, error: BaseException, sink: object, transport: str) -> Reply:
+    """Return the reply to a request that is not served, and write its audit record.
+
+    This is the boundary of one request: a bug of its dispatcher answers it, logged in full and masked on the
+    wire, and ends nothing else.
+
+    Args:
+        request: The request.
+        origin: Where it came from.
+        error: What was raised where it was decided how to serve it. That never waits, so it is no cancellation.
+        sink: What takes the failures of the connection; see `report_failure`.
+        transport: The name of the transport.
+
+    Raises:
+        KeyboardInterrupt: The error is that.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    if not isinstance(error, RequestError):
+        _log.error("%s could not be served", request.method, exc_info=error)
+        report_failure(sink, request.id, error)
+        error = RequestError(INTERNAL_ERROR, "internal error")
+    audit_refusal(request, origin, error, transport)
+    return Reply.of_error(request.id, error)
 
 
 async def reply_to(
@@ -775,7 +811,7 @@ def note_failure(exchange: Exchange, error: BaseException) -> Reply:
     when = " while it was being cancelled" if exchange.scope.cancel_called else ""
     _log.error("the handler of %s failed%s", exchange.request.method, when, exc_info=error)
     report_failure(exchange.sink, exchange.request.id, error)
-    return Reply.of_error(exchange, RequestError(INTERNAL_ERROR, "internal error"))
+    return Reply.of_error(exchange.request.id, RequestError(INTERNAL_ERROR, "internal error"))
 
 
 @final
@@ -828,11 +864,11 @@ async def make_reply(
             reply = Reply(encode_response(request.id, answer), None, is_failure)
             del answer  # it may be as large again, and the reply may have to wait
         except RequestError as error:
-            reply = Reply.of_error(exchange, error)
+            reply = Reply.of_error(request.id, error)
         if len(reply.data) > limits.max_message_bytes:
             problem = f"the answer is {len(reply.data)} bytes; max_message_bytes is {limits.max_message_bytes}"
             _log.error("%s: %s", request.method, problem)
-            reply = Reply.of_error(exchange, RequestError(INTERNAL_ERROR, problem))
+            reply = Reply.of_error(exchange.request.id, RequestError(INTERNAL_ERROR, problem))
         if len(reply.data) > FEW_BYTES and exchange.origin is not None:
             reply = _kept(reply, exchange)
     except BaseException as error:  # noqa: ASYNC103
@@ -854,7 +890,7 @@ def _kept(reply: Reply, exchange: Exchange) -> Reply:
     try:
         keep_answer(exchange.origin, len(reply.data))
     except RequestError as error:
-        return Reply.of_error(exchange, error)
+        return Reply.of_error(exchange.request.id, error)
     return reply
 
 
@@ -864,4 +900,4 @@ def _too_late(exchange: Exchange) -> Reply:
         error = RequestError(SERVER_BUSY, "serving ended before the request was done")
     else:
         error = RequestError(CANCELLED_BY_DEADLINE, "the time granted for the request is over")
-    return Reply.of_error(exchange, error)
+    return Reply.of_error(exchange.request.id, error)

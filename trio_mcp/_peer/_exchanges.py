@@ -7,8 +7,7 @@ and a caller that does not give up after all is answered. Which task runs a hand
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from contextvars import Context, copy_context
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, final
 from weakref import ref
 
@@ -24,34 +23,28 @@ from .._codec._jsonrpc import (
     encode_batch,
     encode_error,
     encode_request,
-    encode_response,
     invalid_request,
     parse_message,
     read_id,
 )
 from .._errors import INTERNAL_ERROR, SERVER_BUSY, RequestError
-from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot
 from ._call import QueuedMessage
 from ._exchange import (
     Admission,
-    Answer,
-    AtOnce,
-    Dispatcher,
     Exchange,
     Handler,
     InboundTable,
     LongLived,
-    OnServed,
     Reply,
     Several,
-    audit_refusal,
     not_begun,
+    refused,
+    reply_at_once,
     reply_to,
-    report_failure,
 )
-from ._send_queue import SendQueue, Writer
+from ._send_queue import Link, SendQueue, Writer
 from ._sender import Sender
 
 _log: Final = Log("trio_mcp.peer")
@@ -181,16 +174,11 @@ class Ready:
 class Exchanges:
     """The requests of the other side: refused, answered at once, returned to be served, or put off."""
 
-    _nursery: trio.Nursery  # of the tasks that serve what the serve loop does not
-    _dispatcher: Dispatcher
+    _link: Link
     _sender: Sender
     table: InboundTable[Exchange, Arrival]
-    _limits: Limits
-    _changed: LightParkingLot  # woken when a request is done, or one of this side is made
-    _name: str  # of the tasks
-    _on_served: OnServed | None = None
     _writer: Writer = attrs.field(init=False)
-    _variables: Context = attrs.field(factory=copy_context, init=False)
+    _changed: LightParkingLot = attrs.field(init=False)
     _gathering: Several[RequestId, BatchReply] = attrs.field(factory=Several[RequestId, BatchReply], init=False)
     _refusal: RequestError | None = attrs.field(default=None, init=False)
     _is_over: bool = attrs.field(default=False, init=False)
@@ -199,6 +187,7 @@ class Exchanges:
 
     def __attrs_post_init__(self) -> None:
         self._writer = self._sender.writer
+        self._changed = self._sender.calls.changed
 
     @property
     def must_wait(self) -> bool:
@@ -212,7 +201,7 @@ class Exchanges:
         while, and until at most half of the room is taken it does not pause again: requests that find no room are
         refused.
         """
-        with trio.move_on_after(self._limits.slow_consumer_timeout):
+        with trio.move_on_after(self._link.limits.slow_consumer_timeout):
             while self.must_wait:
                 await self._changed.park()
             return
@@ -224,13 +213,13 @@ class Exchanges:
             "further ones are refused",
             self.table.waiting,
             self.table.running,
-            self._limits.max_waiting_bytes,
+            self._link.limits.max_waiting_bytes,
         )
 
     def new_batch(self, origin: Origin | None) -> BatchReply:
         """Return what gathers the answers to a batch."""
         hold_message(origin)
-        return BatchReply(self._writer.queue, origin, self._limits.max_message_bytes, self._gathering)
+        return BatchReply(self._writer.queue, origin, self._link.limits.max_message_bytes, self._gathering)
 
     def receive(self, request: Request, arrival: Arrival, scope: trio.CancelScope | None) -> Ready | None:
         """Take a request. Never waits.
@@ -250,43 +239,43 @@ class Exchanges:
             arrival.batch.expect()
         elif arrival.origin is not None:
             hold_message(arrival.origin)  # until `_send` or `_leave_unanswered`
-        try:
-            admission = self.table.admit(request.id)
-            if admission is Admission.DUPLICATE:
-                raise invalid_request("id is that of a request still in flight")
-            if self._refusal is not None:
-                raise self._refusal
+        admission = self.table.admit(request.id)
+        if admission is Admission.DUPLICATE:
+            self._refuse(request, invalid_request("id is that of a request still in flight"), arrival)
+        elif self._refusal is not None:
+            self._refuse(request, self._refusal, arrival)
+        else:
             return self._take(request, arrival, scope, has_room=admission is Admission.RUN)
-        except RequestError as error:
-            self._refuse(request, error, arrival)
-            return None
+        return None
 
-    def _refuse(self, request: Request, error: RequestError, arrival: Arrival) -> None:
-        data = encode_error(request.id, error)
-        audit_refusal(request, arrival.origin, error, self._sender.transport)
-        self._note(request, arrival, Reply(data, error.code))
-        self._send(request.id, data, arrival)
+    def _refuse(self, request: Request, error: BaseException, arrival: Arrival) -> None:
+        sender = self._sender
+        self._answer(request, refused(request, arrival.origin, error, sender, sender.transport), arrival)
+
+    def _answer(self, request: Request, reply: Reply | None, arrival: Arrival) -> None:
+        """Answer a request without an exchange; not at all, if there is no reply."""
+        if reply is not None:
+            self._note(request, arrival, reply)
+            self._send(request.id, reply.data, arrival)
+        else:
+            self._leave_unanswered(arrival)
 
     def _note(self, request: Request | None, arrival: Arrival, reply: Reply | None) -> None:
         """A request is over: tell whoever wants to know it. One that has waited is decoded for that."""
-        if self._on_served is not None:
+        if self._link.hooks.on_served is not None:
             if request is None:
                 assert arrival.data is not None, "it has waited"
                 decoded = parse_message(_json.decode(arrival.data))
                 assert isinstance(decoded, Request)
                 request = decoded
-            self._on_served(request, arrival.origin, arrival.received_at, reply)
+            self._link.hooks.on_served(request, arrival.origin, arrival.received_at, reply)
 
     def _take(
         self, request: Request, arrival: Arrival, scope: trio.CancelScope | None, *, has_room: bool
     ) -> Ready | None:
-        """Ask the dispatcher what to do with a request, and do it.
-
-        Raises:
-            RequestError: It is refused.
-        """
+        """Ask the dispatcher what to do with a request, and do it. Returns it if it is to be served now."""
         try:
-            decision = self._dispatcher.route(request, arrival.origin)
+            decision = self._link.dispatcher.route(request, arrival.origin)
             if callable(decision):
                 if has_room:
                     return self._enter(request, decision, arrival, scope)
@@ -294,26 +283,10 @@ class Exchanges:
             elif isinstance(decision, LongLived):
                 self._start_long_lived(request, decision, arrival)
             else:
-                answer = decision.serve(request) if isinstance(decision, AtOnce) else decision
-                self._answer_at_once(request, answer, arrival)
-        except RequestError:
-            raise
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            # The boundary of one request: a dispatcher's bug must not end the reader.
-            _log.exception("%s could not be served", request.method)
-            report_failure(self._sender, request.id, error)
-            raise RequestError(INTERNAL_ERROR, "internal error") from error  # noqa: ASYNC104
+                self._answer(request, reply_at_once(request, decision), arrival)
+        except BaseException as error:  # of which `refused` makes an answer  # noqa: ASYNC103
+            self._refuse(request, error, arrival)
         return None
-
-    def _answer_at_once(self, request: Request, answer: Answer | None, arrival: Arrival) -> None:
-        if answer is not None:
-            data = encode_response(request.id, answer)
-            self._note(request, arrival, Reply(data))
-            self._send(request.id, data, arrival)
-        else:
-            self._leave_unanswered(arrival)
 
     def _enter(
         self, request: Request, handler: Handler, arrival: Arrival, scope: trio.CancelScope | None
@@ -335,13 +308,13 @@ class Exchanges:
             lent.deadline = math.inf
             exchange.scope = trio.CancelScope(deadline=exchange.deadline)
         if exchange.cancel_parked is None:
-            exchange.cancel_parked = self._dispatcher.parked_canceller(request, arrival.origin)
+            exchange.cancel_parked = self._link.dispatcher.parked_canceller(request, arrival.origin)
         self.start(Ready(exchange, not_begun, arrival))
         return None
 
     def start(self, ready: Ready) -> None:
-        """Serve a request in a new task, with the context variables of the opener of the connection."""
-        self._variables.run(lambda: self._nursery.start_soon(self._run, ready, name=self._name))
+        """Serve a request in a new task. Never waits."""
+        self._link.start(self._run, ready)
 
     def _start_long_lived(self, request: Request, served: LongLived, arrival: Arrival) -> None:
         if arrival.batch is not None:
@@ -350,7 +323,7 @@ class Exchanges:
         assert arrival.data is not None, "it has not come in a batch"
         size = close_weight_of(arrival.data)
         if not self.table.has_room_for_long_lived(served.places, size):
-            limits = self._limits
+            limits = self._link.limits
             raise RequestError(
                 SERVER_BUSY,
                 "too much is subscribed to over this connection: max_subscriptions is "
@@ -369,11 +342,11 @@ class Exchanges:
             raise RequestError(
                 SERVER_BUSY,
                 f"{self.table.running} requests are being served (max_inbound_requests) and those that wait "
-                f"exceed {self._limits.max_waiting_bytes} bytes (max_waiting_bytes)",
+                f"exceed {self._link.limits.max_waiting_bytes} bytes (max_waiting_bytes)",
             )
         if arrival.data is None:
             arrival.data = encode_request(request.id, request.method, request.params)
-        arrival.cancel_parked = self._dispatcher.parked_canceller(request, arrival.origin)
+        arrival.cancel_parked = self._link.dispatcher.parked_canceller(request, arrival.origin)
         size = len(arrival.data)
         if isinstance(request.id, str):
             size += 4 * len(request.id)  # the id is kept decoded
@@ -385,13 +358,9 @@ class Exchanges:
             assert arrival.data is not None
             request = parse_message(_json.decode(arrival.data))
             assert isinstance(request, Request)
-            try:
-                ready = self._take(request, arrival, None, has_room=True)
-            except RequestError as error:
-                self._refuse(request, error, arrival)
-            else:
-                if ready is not None:
-                    self.start(ready)
+            ready = self._take(request, arrival, None, has_room=True)
+            if ready is not None:
+                self.start(ready)
         self._room_has_changed()
 
     def _room_has_changed(self) -> None:
@@ -401,17 +370,25 @@ class Exchanges:
 
     async def _run(self, ready: Ready) -> None:
         """Be the task that serves one request."""
+        wait_room = self._writer.queue.wait_room
+        await self.finish_with(ready, reply_to(ready.exchange, ready.handler, self._link.limits, wait_room))
+
+    async def finish_with(self, ready: Ready, making: Awaitable[Reply | None]) -> None:
+        """Wait for the reply to a request, and answer with it. A request that ends without one is left."""
         try:
-            reply = await reply_to(ready.exchange, ready.handler, self._limits, self._writer.queue.wait_room)
+            reply = await making
         except BaseException:
-            self._variables.copy().run(self.leave, ready)
+            self._link.call_outside(self.leave, ready)
             raise
-        self._variables.copy().run(self.finish, ready, reply)
+        self._link.call_outside(self.finish, ready, reply)
 
     def finish(self, ready: Ready, reply: Reply | None) -> None:
         """Answer a request that was served; not at all, if there is no reply."""
+        exchange = ready.exchange
+        if exchange.deadline != math.inf:
+            exchange.scope.deadline = math.inf  # it may be lent to the next request
         if reply is not None:
-            self._send(ready.exchange.request.id, reply.data, ready.arrival, ready.exchange)
+            self._send(exchange.request.id, reply.data, ready.arrival, exchange)
         else:
             self._leave_unanswered(ready.arrival)
         self.leave(ready, reply)
@@ -419,7 +396,7 @@ class Exchanges:
     def leave(self, ready: Ready, reply: Reply | None = None) -> None:
         """A request is no longer served; nothing is sent about it, except the reply that was sent."""
         exchange = ready.exchange
-        if self._on_served is not None:
+        if self._link.hooks.on_served is not None:
             self._note(exchange.request, ready.arrival, reply)
         exchange.silenced = True
         table = self.table
@@ -519,7 +496,7 @@ class Exchanges:
     def _drop_waiting(self, error: RequestError | None) -> None:
         self._starts_waiting = False
         for id, arrival in self.table.forget_waiting():
-            reply = None if error is None else Reply(encode_error(id, error), error.code)
+            reply = None if error is None else Reply.of_error(id, error)
             self._note(None, arrival, reply)
             if reply is not None:
                 self._send(id, reply.data, arrival)

@@ -9,8 +9,7 @@ So a slow handler holds up its own kind alone. A full line holds up reading, for
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Mapping
-from contextvars import Context, copy_context
+from collections.abc import Hashable, Mapping
 from heapq import heappop, heappush
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeGuard, TypeVar, final
 
@@ -21,11 +20,11 @@ from .._channel import Origin, end_message, hold_message
 from .._codec import _json
 from .._codec._json import weight_of
 from .._codec._jsonrpc import Notification, encode_notification
-from .._limits import Limits
 from .._logs import Log
 from .._trio import Contained, InlineTask, LightParkingLot, propagating
 from ._call import Call, ProgressRoom
-from ._exchange import Dispatcher, Progress, report_failure
+from ._exchange import Progress, report_failure
+from ._send_queue import Link
 from ._sender import Sender
 
 _T = TypeVar("_T")
@@ -182,19 +181,16 @@ class Notifications:
         dropped: How many notifications were dropped so far.
     """
 
-    _sender: Sender  # knows which call a progress token belongs to
-    _dispatcher: Dispatcher
-    _limits: Limits
-    _start_task: Callable[[], object] | None = None  # starts `deliver`, if that ends when the queue is empty
+    _link: Link
+    _sender: Sender  # has the calls that progress is for
     has_unbegun: bool = attrs.field(default=False, init=False)
     has_called: bool = attrs.field(default=False, init=False)
     dropped: int = attrs.field(default=0, init=False)
     _queue: NotificationQueue[_Received] = attrs.field(init=False)
-    _progress: ProgressRoom = attrs.field(factory=ProgressRoom, init=False)
-    _something: LightParkingLot | None = attrs.field(init=False)
+    _progress: ProgressRoom = attrs.field(init=False)
+    _something: LightParkingLot | None = attrs.field(init=False)  # `None` if `_deliver` ends when nothing is left
     _room: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _delivered: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
-    _variables: Context = attrs.field(factory=copy_context, init=False)
     _handling: Notification | None = attrs.field(default=None, init=False)
     _taken: int = attrs.field(default=0, init=False)  # the number of that one, or of the last
     _task: trio.lowlevel.Task | None = attrs.field(default=None, init=False)  # which delivers
@@ -207,8 +203,14 @@ class Notifications:
     _lagging: dict[_Line, None] = attrs.field(factory=dict[_Line, None], init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._queue = NotificationQueue(self._limits.max_notifications, self._limits.max_notification_bytes)
-        self._something = LightParkingLot() if self._start_task is None else None
+        limits = self._link.limits
+        self._queue = NotificationQueue(limits.max_notifications, limits.max_notification_bytes)
+        self._progress = ProgressRoom(self._look_at)
+        self._something = None if self._link.rests else LightParkingLot()
+
+    def start(self) -> None:
+        """Start the task that delivers, unless it runs. Never waits."""
+        self._link.start_shielded(self._deliver, "notifications of")
 
     def must_wait(self, method: object, params: object) -> bool:
         """Whether reading should pause, with `wait_begun` and `wait_room`, before a notification is offered.
@@ -224,18 +226,20 @@ class Notifications:
             return False
         if method != PROGRESS:
             self._awaited = OTHERS if self._queue.is_full else None
-        elif self._full or self._progress.taken >= self._limits.max_notification_bytes:
-            call = self._sender.find_call(params.get("progressToken") if _json.is_object(params) else None)
+        elif self._full or self._progress.taken >= self._link.limits.max_notification_bytes:
+            call = self._sender.calls.of_progress(
+                params.get("progressToken") if _json.is_object(params) else None
+            )
             if call is not None:
                 self._awaited = next((line for line in (call, ALL_PROGRESS) if self._is_full(line)), None)
         return self._awaited is not None
 
     def _is_full(self, line: _Line) -> bool:
         if isinstance(line, Call):
-            return line.waiting >= self._limits.max_notifications
+            return line.waiting >= self._link.limits.max_notifications
         if line == OTHERS:
             return self._queue.is_full
-        return self._progress.taken >= self._limits.max_notification_bytes
+        return self._progress.taken >= self._link.limits.max_notification_bytes
 
     async def wait_begun(self) -> None:
         """Wait until the handlers of what was offered have begun, unless they wait for another handler."""
@@ -286,7 +290,7 @@ class Notifications:
         line = self._awaited
         if line is None:
             return
-        with trio.move_on_after(self._limits.slow_consumer_timeout):
+        with trio.move_on_after(self._link.limits.slow_consumer_timeout):
             while self._is_full(line):
                 await self._room.park()
             self._awaited = None
@@ -299,8 +303,8 @@ class Notifications:
             "%s faster than they are handled; as many are waiting as may (max_notifications is %d, "
             "max_message_bytes is %d), so progress and log messages are dropped, oldest first",
             f"progress notifications of {line.method} come" if isinstance(line, Call) else "notifications come",
-            self._limits.max_notifications,
-            self._limits.max_notification_bytes,
+            self._link.limits.max_notifications,
+            self._link.limits.max_notification_bytes,
         )
 
     def offer(self, notification: Notification, origin: Origin | None, data: bytes | None = None) -> None:
@@ -321,12 +325,14 @@ class Notifications:
             data = encode_notification(notification.method, notification.params)
         size = weight_of(data)
         hold_message(origin)
-        self._queue.push(self._dispatcher.notification_key(notification), _Received(notification, origin), size)
+        self._queue.push(
+            self._link.dispatcher.notification_key(notification), _Received(notification, origin), size
+        )
         self.has_unbegun = self.has_unbegun or len(self._queue) == 1
         self._wake_up()
 
     def _offer_progress(self, params: Mapping[str, Any]) -> None:
-        call = self._sender.find_call(params.get("progressToken"))
+        call = self._sender.calls.of_progress(params.get("progressToken"))
         if call is None:
             _log.debug("ignored progress for a request that is over or never asked for it: %.200r", params)
             return
@@ -340,49 +346,48 @@ class Notifications:
         if self._full and call in self._full and self._is_full(call):
             call.take_progress()
             self.dropped += 1
-        if self._progress.taken >= self._limits.max_notification_bytes:
+        if self._progress.taken >= self._link.limits.max_notification_bytes:
             while call.waiting and self._is_full(ALL_PROGRESS):
                 call.take_progress()
                 self.dropped += 1
             if self._is_full(ALL_PROGRESS):  # with what waits for other calls
                 self.dropped += 1
                 return
-        call.on_room = self._look_at
         waiting = call.hand_over(progress, self._progress)
         self.has_called = True
-        if waiting == self._limits.max_notifications:
+        if waiting == self._link.limits.max_notifications:
             self._full[call] = None
 
     def _look_at(self, call: Call) -> None:
         """The line of a call has become shorter."""
-        if self._full and call.waiting * 2 <= self._limits.max_notifications:
+        if self._full and call.waiting * 2 <= self._link.limits.max_notifications:
             self._full.pop(call, None)
             self._lagging.pop(call, None)
-        if self._lagging and self._progress.taken * 2 <= self._limits.max_notification_bytes:
+        if self._lagging and self._progress.taken * 2 <= self._link.limits.max_notification_bytes:
             self._lagging.pop(ALL_PROGRESS, None)
         if self._room.parked is not None:
             self._room.unpark_all()
 
     def _wake_up(self) -> None:
         """Let the task that delivers take what is queued."""
-        if self._start_task is not None:
-            self._start_task()
-        elif self._something is not None:
+        if self._something is None:
+            self.start()
+        else:
             self._something.unpark()
 
-    async def deliver(self) -> None:
+    async def _deliver(self) -> None:
         """Handle one notification after another, except progress: for ever, or until the queue is empty."""
         goes_on = True
         self._task = trio.lowlevel.current_task()
         try:
             while goes_on:
                 with Contained(self._note_failure) as block:
-                    goes_on = await self._deliver(block)
+                    goes_on = await self._deliver_in(block)
         finally:
             self._task = self._handling = None
             self._delivered.unpark_all()
 
-    async def _deliver(self, block: Contained) -> bool:
+    async def _deliver_in(self, block: Contained) -> bool:
         """Handle them until a handler has left something open in the block. Returns whether to enter another."""
         while True:
             self._is_delivering = self._queue.first is not None
@@ -410,13 +415,13 @@ class Notifications:
     async def _handle(self, received: _Received) -> None:
         self._handling = received.notification
         task = trio.lowlevel.current_task()
-        steps = InlineTask(self._notified(received), self._variables.copy())
+        steps = InlineTask(self._notified(received), self._link.variables.copy())
         if not steps.begin(task):
             await steps.go_on(task)
 
     async def _notified(self, received: _Received) -> None:
         try:
-            await self._dispatcher.notified(received.notification, received.origin)
+            await self._link.dispatcher.notified(received.notification, received.origin)
         except BaseException as error:  # noqa: ASYNC103
             # The boundary of one notification: its handler's failure must not end the task.
             passing = propagating(error)

@@ -3,11 +3,13 @@
     wire ──> the serve loop ──> the receiver ──> calls, notifications, exchanges
     wire <── the current task, or the writer task <── the send queue <── calls, notifications, answers
 
-Who owns what: `open_peer` owns the nursery. The writer and the notification task are shielded and end with
-`aclose`, so that a body that is being cancelled can still send. The tasks of the serve loop are not shielded; if
-they are cancelled, a shielded task goes on reading. At a channel that can wake them (`Channel.rests`) all of
-these run only while there is something to do. Callers wait in their own tasks and own nothing here but their
-entry in a table.
+Who owns what: `open_peer` owns the nursery, and `Link` starts tasks in it. The writer and the notification task
+are shielded and end with `aclose`, so that a body that is being cancelled can still send. The tasks of the serve
+loop are not shielded; if they are cancelled, a shielded task goes on reading. At a channel that can wake them
+(`Channel.rests`) all of these run only while there is something to do. Callers wait in their own tasks and own
+nothing here but their entry in a table.
+
+`Peer` makes the parts from the bottom up: each gets those that it uses, and none is set in another afterwards.
 
 Knows no tools, no resources, no eras and no transports.
 """
@@ -15,10 +17,9 @@ Knows no tools, no resources, no eras and no transports.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from contextvars import Context, copy_context
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, final
 
 import attrs
 import trio
@@ -29,60 +30,14 @@ from .._errors import SERVER_BUSY, ConnectionLost, RequestError
 from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._exchange import Dispatcher, Exchange, InboundTable, OnProgress, OnServed, reporting_failures
+from ._call import Calls
+from ._exchange import Dispatcher, Exchange, InboundTable, OnProgress, reporting_failures
 from ._exchanges import Arrival, Exchanges
 from ._middleware import ConnectionInfo, Middleware, MiddlewareDispatcher, sessions_of
 from ._notifications import Notifications
-from ._receiver import OnFailure, OnNotificationRead, Receiver, ServeLoop
-from ._send_queue import OnFrame, SendQueue, Writer, frame_hook
+from ._receiver import Receiver, ServeLoop
+from ._send_queue import Hooks, Link, Writer
 from ._sender import Sender
-
-Work: TypeAlias = Callable[[], Awaitable[object]]
-
-
-@final
-@attrs.define(eq=False)
-class BackgroundTasks:
-    """The shielded tasks of a connection: they end when they have nothing to do, or with `end`.
-
-    The body of a connection ends first and these tasks after it, so that cleanup in the body can still send. Each
-    task has a shielded scope inside the nursery of the connection, and runs with the context variables of the
-    task that has opened the connection, wherever it is started.
-    """
-
-    _nursery: trio.Nursery
-    _connection: str  # for the names of the tasks
-    _variables: Context = attrs.field(factory=copy_context, init=False)
-    _scopes: dict[Work, trio.CancelScope] = attrs.field(factory=dict[Work, trio.CancelScope], init=False)
-    _has_ended: bool = attrs.field(default=False, init=False)
-
-    def start(self, work: Work, doing: str) -> bool:
-        """Start a task, unless it runs already or `end` was called. Returns whether it did. Never waits.
-
-        Args:
-            work: What it does. Between finding that nothing is left and its return there must be no checkpoint.
-            doing: What it does, for its name.
-        """
-        if work in self._scopes or self._has_ended:
-            return False
-        self._scopes[work] = trio.CancelScope(shield=True)
-        name = f"{doing} {self._connection}"
-        self._variables.run(lambda: self._nursery.start_soon(self._run, work, name=name))
-        return True
-
-    async def _run(self, work: Work) -> None:
-        try:
-            with self._scopes[work]:
-                await work()
-        finally:
-            del self._scopes[work]
-
-    def end(self, reason: str) -> None:
-        """Cancel all of them, and start no more. Never waits."""
-        self._has_ended = True
-        for scope in self._scopes.values():
-            scope.cancel(reason=reason)
-
 
 _log: Final = Log("trio_mcp.peer")
 
@@ -110,6 +65,9 @@ class PeerStatistics:
     dropped_notifications: int
 
 
+_NO_HOOKS: Final = Hooks()
+
+
 @final
 class Peer:
     """One end of one connection: sends and serves requests and notifications. Made by `open_peer`."""
@@ -120,55 +78,28 @@ class Peer:
         dispatcher: Dispatcher,
         nursery: trio.Nursery,
         limits: Limits,
-        on_frame: OnFrame | None,
-        middleware: Sequence[Middleware] = (),
-        on_notification_read: OnNotificationRead | None = None,
-        on_failure: OnFailure | None = None,
-        on_served: OnServed | None = None,
-        max_silence: float = math.inf,
+        hooks: Hooks,
+        middleware: Sequence[Middleware],
+        max_silence: float,
     ) -> None:
         self.connection: ConnectionInfo | None = None  # for the middleware
         if middleware:
             side: Literal["client", "server"] = "server" if dispatcher.answers_unreadable else "client"
             self.connection = ConnectionInfo(side, channel.transport, channel.description)
             dispatcher = MiddlewareDispatcher(dispatcher, middleware, self.connection)
-        self._channel = channel
-        self._limits = limits
-        self._background = BackgroundTasks(nursery, channel.description)
-        name = f"serving {channel.description}"
-        self._serve_loop = loop = ServeLoop(
-            nursery, channel, limits, name, self._end_reading, self._start_shielded_reader
-        )
-        self._queue = queue = SendQueue(limits.max_outbox_bytes, self._start_writer if loop.rests else None)
-        frames = frame_hook(on_frame, channel.description)
-        changed = LightParkingLot()
-        inbound = InboundTable[Exchange, Arrival](limits)
-        self._writer = loop.writer = Writer(channel, queue, frames, inbound, self._fail)
-        self._sender = sender = Sender(
-            channel, self._writer, limits, middleware, changed, self.connection, max_silence, self._start_watch
-        )
-        self._notifications = Notifications(
-            sender, dispatcher, limits, self._start_notifications if loop.rests else None
-        )
-        self._exchanges = loop.exchanges = Exchanges(
-            nursery, dispatcher, sender, inbound, limits, changed, name, on_served
-        )
-        self._receiver = loop.receiver = Receiver(
-            channel,
-            dispatcher,
-            sender,
-            self._notifications,
-            self._exchanges,
-            limits,
-            frames,
-            on_notification_read,
-            on_failure,
-        )
+        rests = channel.rests(self._start_reading)
+        self._link = link = Link(channel, dispatcher, limits, hooks, rests, self._end_reading, nursery)
+        calls, inbound = Calls(), InboundTable[Exchange, Arrival](limits)
+        self._writer = writer = Writer(link, calls, inbound)
+        self._sender = sender = Sender(link, calls, writer, middleware, self.connection, max_silence)
+        self._notifications = notifications = Notifications(link, sender)
+        self._exchanges = exchanges = Exchanges(link, sender, inbound)
+        self._receiver = receiver = Receiver(link, sender, notifications, exchanges)
+        self._serve_loop = ServeLoop(link, writer, receiver, exchanges)
         self.has_input_ended: bool = False  # no message will come any more, or the owner does not wait for it
         self._owner_waits = LightParkingLot()
         self._end: ConnectionLost | None = None  # why no message will come any more
         self._closing = False
-        self._closed: trio.Event | None = None  # for those who close while another task closes
         self._is_closed = False
 
     # What clients and servers send.
@@ -217,20 +148,17 @@ class Peer:
         """
         return self._sender.fail(id, error)
 
-    def call_on_stray(self, take: Callable[[Mapping[str, Any]], object]) -> None:
-        """Have a function called with each result that no call waits for: it was given up. It must not wait."""
-        self._sender.on_stray = take
-
     def clocks_stopped(self) -> AbstractContextManager[None]:
         """Stop `fail_after_silence` and `request_timeout` for every request that is pending, during a block."""
         return self._sender.clocks_stopped()
 
     def cut_callbacks(self) -> None:
         """The connection is lost, and its owner leaves: nothing that had come before is handled any more."""
-        self._sender.cut_callbacks()
+        for call in self._sender.calls.values():
+            call.cut_callbacks()
 
     def deliver(self, notification: Notification) -> None:
-        """Deliver a notification of this side to itself, in line with those that were received. Never waits."""
+        """Deliver a notification of this side to itself, in link with those that were received. Never waits."""
         self._notifications.offer(notification, None)
 
     async def finish_notifications(self) -> None:
@@ -238,13 +166,13 @@ class Peer:
 
         Does not checkpoint if they are, or in a handler of one. What is left is dropped when this end closes.
         """
-        seconds = self._limits.goodbye_timeout
+        seconds = self._link.limits.goodbye_timeout
         with trio.move_on_after(seconds) as scope:
             await self._notifications.wait_received()
         if scope.cancelled_caught:
             _log.warning(
                 "notifications of %s were not handled within %g s (goodbye_timeout), and are dropped",
-                self._channel.description,
+                self.description,
                 seconds,
             )
 
@@ -308,7 +236,7 @@ class Peer:
     @property
     def description(self) -> str:
         """The name of the other side; see `Channel.description`."""
-        return self._channel.description
+        return self._link.channel.description
 
     @property
     def unusable(self) -> str | None:
@@ -323,7 +251,7 @@ class Peer:
             exchanges=table.running,
             standing=table.long_lived,
             waiting=table.waiting,
-            outbox_bytes=self._queue.size,
+            outbox_bytes=self._writer.queue.size,
             dropped_notifications=self._notifications.dropped,
         )
 
@@ -335,48 +263,21 @@ class Peer:
 
     def _begin(self) -> None:
         """Start them, unless they are started when there is something to do."""
+        self._start_reading()
+        if not self._link.rests:
+            self._writer.start()
+            self._notifications.start()
+
+    def _start_reading(self) -> None:
         self._serve_loop.start()
-        if not self._serve_loop.rests:
-            self._start_writer()
-            self._start_notifications()
-
-    def _start_shielded_reader(self) -> None:
-        self._background.start(self._read, "reading from")
-
-    def _start_writer(self) -> None:
-        self._background.start(self._writer.write, "writing to")
-
-    def _start_notifications(self) -> None:
-        self._background.start(self._notifications.deliver, "notifications of")
-
-    def _start_watch(self, watch: Work) -> None:
-        self._background.start(watch, "silence of")
-
-    async def _read(self) -> None:
-        try:
-            while True:
-                ready = self._receiver.next_request(None)
-                if ready is not None:
-                    self._exchanges.start(ready)
-                elif self._receiver.must_wait:
-                    await self._receiver.wait()
-                elif self._receiver.may_rest():
-                    return
-                else:
-                    await self._receiver.receive()
-        except (trio.EndOfChannel, ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
-            self._end_reading(error)
 
     def _end_reading(self, error: Exception) -> None:
+        """The channel has ended, or cannot be used any more: then the connection is gone in both directions."""
         if isinstance(error, trio.EndOfChannel):
-            self._end_input(ConnectionLost(f"{self._channel.description} closed the connection"))
-        else:
-            self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        """The channel cannot be used any more: the connection is gone in both directions."""
+            self._end_input(ConnectionLost(f"{self.description} closed the connection"))
+            return
         why = self._loss(error)
-        _log.debug("%s is lost: %s", self._channel.description, why.reason)
+        _log.debug("%s is lost: %s", self.description, why.reason)
         self._exchanges.give_up(why.reason)  # before their questions fail, as in `_close`
         self._end_input(why)
         self._sender.lose(self._why_closed)
@@ -390,7 +291,7 @@ class Peer:
             if isinstance(error, trio.ClosedResourceError)
             else f"failed: {str(error) or type(error).__name__}"
         )
-        lost = ConnectionLost(f"the channel to {self._channel.description} {how}")
+        lost = ConnectionLost(f"the channel to {self.description} {how}")
         lost.__cause__ = error
         return lost
 
@@ -412,7 +313,7 @@ class Peer:
         """Refuse new requests, let what came finish within `Limits.drain_timeout`, cancel the rest."""
         self._exchanges.refuse_new(RequestError(SERVER_BUSY, "serving is about to end"))
         self._exchanges.end_long_lived()
-        with trio.move_on_after(self._limits.drain_timeout):
+        with trio.move_on_after(self._link.limits.drain_timeout):
             await self._exchanges.wait_done()
             await self._notifications.wait_delivered()
         self._exchanges.stop("serving ended")
@@ -433,14 +334,12 @@ class Peer:
         self._sender.leave(self._why_closed)
 
     def _let_go(self) -> None:
-        self._queue.close()
+        self._writer.queue.close()
         self._serve_loop.end()
-        self._background.end("the connection was closed")
+        self._link.end("the connection was closed")
         self._notifications.abandon()
-        self._input_has_ended()
         self._is_closed = True
-        if self._closed is not None:
-            self._closed.set()
+        self._input_has_ended()
 
     async def aclose(self) -> None:
         """Cancel what is under way and release the connection. The channel is its owner's to close.
@@ -451,19 +350,18 @@ class Peer:
         """
         if not self._closing:
             self._close()
-            self._channel.about_to_close()
+            self._link.channel.about_to_close()
             # Shielded, or a cancelled task could not send its cancellations; bounded, or a stuck peer could hold
             # it.
             try:
-                with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
-                    await self._queue.wait_empty()
+                with trio.move_on_after(self._link.limits.goodbye_timeout, shield=True):
+                    await self._writer.queue.wait_empty()
             finally:
                 self._let_go()  # after Ctrl+C, too: it comes out of what the main task waits for, shielded or not
         if self._is_closed:
             await trio.lowlevel.checkpoint()
-        else:
-            self._closed = self._closed or trio.Event()
-            await self._closed.wait()
+        while not self._is_closed:  # another task closes
+            await self.wait_to_look()
 
 
 @asynccontextmanager
@@ -472,11 +370,8 @@ async def open_peer(
     dispatcher: Dispatcher,
     limits: Limits,
     *,
-    on_frame: OnFrame | None = None,
+    hooks: Hooks = _NO_HOOKS,
     middleware: Sequence[Middleware] = (),
-    on_notification_read: OnNotificationRead | None = None,
-    on_failure: OnFailure | None = None,
-    on_served: OnServed | None = None,
     max_silence: float = math.inf,
 ) -> AsyncGenerator[Peer]:
     """Run one end of a connection for as long as the body runs, then cancel what is under way.
@@ -489,27 +384,13 @@ async def open_peer(
         channel: The transport; the caller closes it afterwards.
         dispatcher: Decides what the messages of the other side mean.
         limits: What the connection may cost.
-        on_frame: Called with each message in either direction.
+        hooks: What its owner wants to learn.
         middleware: What requests and notifications pass through, in either direction; see `_middleware`.
-        on_notification_read: Called with each notification as it is read. It must neither wait nor raise.
-        on_failure: Called with failures that are no single request's. It must neither wait nor raise.
-        on_served: Called with each request of the other side that is over.
         max_silence: Seconds after which a request of this side fails of which nothing was heard: no answer, no
             progress, and no question of the other side.
     """
     async with open_hidden_nursery() as nursery:
-        peer = Peer(
-            channel,
-            dispatcher,
-            nursery,
-            limits,
-            on_frame,
-            middleware,
-            on_notification_read,
-            on_failure,
-            on_served,
-            max_silence,
-        )
+        peer = Peer(channel, dispatcher, nursery, limits, hooks, middleware, max_silence)
         report = reporting_failures.get()
         if report is not None and report.channel is channel:
             report.sink = peer._sender

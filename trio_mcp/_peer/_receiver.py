@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextvars import Context, copy_context
-from typing import Any, Final, TypeAlias, TypeVarTuple, final
+from collections.abc import Sequence
+from typing import Any, Final, final
 
 import attrs
 import trio
 
 from .._absent import ABSENT
 from .._audit import audit
-from .._channel import Channel, Incoming, Origin, OriginGone, Received, TooLarge, client_of, end_message
+from .._channel import Incoming, Origin, OriginGone, Received, TooLarge, client_of, end_message
 from .._codec import _json
 from .._codec._json import explain_cost, harmless_size, is_costlier
 from .._codec._jsonrpc import (
@@ -48,10 +47,10 @@ from .._limits import KIB, Limits
 from .._logs import Log
 from .._trio import Contained, InlineTask
 from ._call import QueuedMessage
-from ._exchange import Dispatcher, Reply, make_reply, note_failure, settle
+from ._exchange import Reply, make_reply, note_failure, settle
 from ._exchanges import Arrival, BatchReply, Exchanges, Ready
 from ._notifications import Notifications
-from ._send_queue import FrameHook, SendQueue, Writer
+from ._send_queue import Link, Writer
 from ._sender import MAX_BATCH, Sender
 
 _log: Final = Log("trio_mcp.peer")
@@ -64,12 +63,6 @@ BYTES_AT_ONCE: Final = 64 * KIB
 
 PARTS_AT_ONCE: Final = 8
 """After how many parts of a batch other tasks get a pass. There may be a thousand, each of them a request."""
-
-OnNotificationRead: TypeAlias = Callable[[Notification], object]
-"""Called with each notification but progress while it is being read, before any later message is looked at."""
-
-OnFailure: TypeAlias = Callable[[McpError], object]
-"""Called with failures that the transport reports and that concern no single request."""
 
 
 @final
@@ -106,16 +99,10 @@ _NO_ARRIVAL: Final = Arrival(None, None, None, 0.0)
 class Receiver:
     """Takes the messages of one connection."""
 
-    _channel: Channel
-    _dispatcher: Dispatcher
+    _link: Link
     _sender: Sender
     _notifications: Notifications
     _exchanges: Exchanges
-    _limits: Limits
-    _frames: FrameHook | None  # called with the bytes of each message
-    _on_notification_read: OnNotificationRead | None
-    _on_failure: OnFailure | None
-    _queue: SendQueue = attrs.field(init=False)
     # `None` while the connection rests, as an empty deque is large.
     _received: deque[Received | _Decoded | _EndOfBatch] | None = attrs.field(default=None, init=False)
     _harmless_bytes: int = attrs.field(init=False)
@@ -127,9 +114,9 @@ class Receiver:
     unusable: str | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._channel.call_on_answers(self._take_answers)
-        self._queue = self._sender.queue
-        self._harmless_bytes = min(harmless_size(self._limits.max_decoded_bytes), self._limits.max_message_bytes)
+        self._link.channel.call_on_answers(self._take_answers)
+        limits = self._link.limits
+        self._harmless_bytes = min(harmless_size(limits.max_decoded_bytes), limits.max_message_bytes)
 
     async def receive(self) -> None:
         """Wait for messages. Cancelled, it has lost none.
@@ -137,7 +124,7 @@ class Receiver:
         Raises:
             Others: As `Channel.receive`.
         """
-        received = await self._channel.receive()
+        received = await self._link.channel.receive()
         self._received_at = trio.current_time()
         self._received = deque() if self._received is None else self._received
         self._received.extend(received)
@@ -148,7 +135,7 @@ class Receiver:
         Another one waits in `receive`: nothing that came before is left to take, and an answer waits for nothing
         (`_must_follow`). Returns how many were taken.
         """
-        if self._received or self._frames is not None:
+        if self._received or self._link.frames is not None:
             return 0
         taken = 0
         for message in messages:
@@ -170,7 +157,7 @@ class Receiver:
 
     def may_rest(self) -> bool:
         """Return whether nothing is left to take, and no task need wait in `receive`; see `Channel.may_rest`."""
-        if self._received or not self._channel.may_rest():
+        if self._received or not self._link.channel.may_rest():
             return False
         self._received = None
         return True
@@ -179,7 +166,7 @@ class Receiver:
     def must_wait(self) -> bool:
         """Whether `wait` is to be called before anything more is taken."""
         exchanges = self._exchanges
-        is_overfull = self._queue.is_overfull or (exchanges.table.is_overfull and exchanges.must_wait)
+        is_overfull = self._sender.queue.is_overfull or (exchanges.table.is_overfull and exchanges.must_wait)
         return self._is_held_up or self._gives_way or is_overfull
 
     async def wait(self) -> None:
@@ -193,8 +180,8 @@ class Receiver:
             self._is_held_up = False
         if self._exchanges.must_wait:
             await self._exchanges.wait_room()
-        if self._queue.is_overfull:
-            await self._queue.wait_urgent_room()
+        if self._sender.queue.is_overfull:
+            await self._sender.queue.wait_urgent_room()
 
     def next_request(self, scope: trio.CancelScope | None) -> Ready | None:
         """Take messages until one is a request with a handler.
@@ -205,7 +192,7 @@ class Receiver:
         Returns:
             The request; `None` if there is no message left, or `must_wait` says so.
         """
-        received, queue = self._received, self._queue
+        received, queue = self._received, self._sender.queue
         taken = size = 0
         while received and not (self._is_held_up or queue.is_overfull):
             if taken == MAX_AT_ONCE or size > BYTES_AT_ONCE:
@@ -244,17 +231,18 @@ class Receiver:
         return None
 
     def _take(self, message: Incoming, scope: trio.CancelScope | None) -> Ready | None:
+        frames = self._link.frames
         if len(message.data) > self._harmless_bytes and (problem := self._excess_of(message)) is not None:
-            if self._frames is not None:
-                self._frames.report("received", message.data)
+            if frames is not None:
+                frames.report("received", message.data)
             head, tail = message.data[:FRAGMENT_BYTES], message.data[-FRAGMENT_BYTES:]
             self._take_excess(head, tail, problem, message.origin)
             return None
         try:
             value = _json.decode(message.data) if message.value is ABSENT else message.value
         except (ValueError, RecursionError) as error:
-            if self._frames is not None:
-                self._frames.report("received", message.data)
+            if frames is not None:
+                frames.report("received", message.data)
             self._take_unreadable(message, error)
             return None
         if value.__class__ is dict and self._must_follow(value):
@@ -262,8 +250,8 @@ class Receiver:
             assert self._received is not None, "the message was taken from there"
             self._received.appendleft(message)
             return None
-        if self._frames is not None and message.was_on_wire:
-            self._frames.report("received", message.data)
+        if frames is not None and message.was_on_wire:
+            frames.report("received", message.data)
         if message.failure is not None:
             self._take_failure(value, message.failure)
         elif value.__class__ is list:
@@ -275,7 +263,7 @@ class Receiver:
 
     def _excess_of(self, message: Incoming) -> str | None:
         """Return what is too much in a message that no transport has weighed; `None` if nothing is."""
-        limits = self._limits
+        limits = self._link.limits
         if message.value is ABSENT and len(message.data) > limits.max_message_bytes:
             return _explain_size(len(message.data), limits)
         if message.value is ABSENT and is_costlier(message.data, limits.max_decoded_bytes):
@@ -284,7 +272,7 @@ class Receiver:
 
     def _take_too_large(self, received: TooLarge) -> None:
         refusal = received.refusal
-        problem = _explain_size(received.size, self._limits) if refusal is None else refusal.message
+        problem = _explain_size(received.size, self._link.limits) if refusal is None else refusal.message
         self._take_excess(received.head, received.tail, problem, received.origin, refusal)
 
     def _take_excess(
@@ -295,7 +283,7 @@ class Receiver:
         if not is_response_fragment(head, tail):
             self._complain(id, refusal or invalid_request(problem), origin)
         elif not self._sender.refuse(id, f"the answer was {problem}", whole=is_batch_fragment(head)):
-            _log.warning("%s sent %s, and it is lost", self._channel.description, problem)
+            _log.warning("%s sent %s, and it is lost", self._link.channel.description, problem)
 
     def _take_unreadable(self, message: Incoming, error: Exception) -> None:
         """Take a message that cannot be decoded. If it looks like an answer, there will be no other."""
@@ -306,9 +294,10 @@ class Receiver:
 
     def _take_batch(self, messages: list[Any], origin: Origin | None) -> None:
         """Take a batch apart; its messages are the next to be taken."""
-        if not self._dispatcher.accepts_batches or not 0 < len(messages) <= MAX_BATCH:
+        has_batches = self._link.dispatcher.accepts_batches
+        if not has_batches or not 0 < len(messages) <= MAX_BATCH:
             problem = "a batch, and the revision in use has none"
-            if self._dispatcher.accepts_batches:
+            if has_batches:
                 problem = f"a batch of {len(messages)} messages; it holds 1 to {MAX_BATCH}"
             if self._sender.awaits_answers:
                 for message in messages:
@@ -316,7 +305,7 @@ class Receiver:
             if not messages or any(answered_id(message) is None for message in messages):
                 self._complain(None, invalid_request(problem), origin)
             else:
-                _log.warning("%s sent answers in %s", self._channel.description, problem)
+                _log.warning("%s sent answers in %s", self._link.channel.description, problem)
             return
         assert self._received is not None, "the batch was taken from there"
         batch = self._exchanges.new_batch(origin)
@@ -357,19 +346,17 @@ class Receiver:
         if id is not None:
             if not self._sender.fail(id, failure):
                 _log.debug("no call waits for what has failed, id %r: %s", id, failure)
-        elif self._on_failure is not None and isinstance(failure, McpError):
-            self._on_failure(failure)
+        elif self._link.hooks.on_failure is not None and isinstance(failure, McpError):
+            self._link.hooks.on_failure(failure)
         else:
-            _log.warning("%s: %s", self._channel.description, failure)
+            _log.warning("%s: %s", self._link.channel.description, failure)
 
     def _take_invalid(self, error: InvalidMessage, value: Any, arrival: Arrival) -> None:
         if self._sender.refuse(answered_id(value), f"invalid response: {error.reason}"):
             return
         if not error.answerable:
-            _log.warning("ignored an invalid response from %s: %s", self._channel.description, error.reason)
-        elif arrival.batch is not None and (
-            self._dispatcher.answers_unreadable or (error.id is not None and self._dispatcher.answers_malformed)
-        ):
+            _log.warning("ignored an invalid response from %s: %s", self._link.channel.description, error.reason)
+        elif arrival.batch is not None and self._answers_invalid(error.id):
             arrival.batch.expect()
             arrival.batch.add(encode_error(error.id, invalid_request(error.reason)), None)
         else:
@@ -378,31 +365,41 @@ class Receiver:
     def _take_notification(self, notification: Notification, arrival: Arrival) -> None:
         if notification.method == "notifications/cancelled" and self._exchanges.cancel(notification.params or {}):
             return
-        if self._on_notification_read is not None and notification.method != "notifications/progress":
-            self._on_notification_read(notification)
+        on_read = self._link.hooks.on_notification_read
+        if on_read is not None and notification.method != "notifications/progress":
+            on_read(notification)
         self._notifications.offer(notification, arrival.origin, arrival.data)
 
     def _take_stray(self, response: Response | ErrorResponse) -> None:
         """An answer that no call waits for: late, repeated, or to a request that was never made."""
+        if self._link.hooks.on_stray is not None and isinstance(response, Response):
+            self._link.hooks.on_stray(response.result)
         if not isinstance(response, ErrorResponse) or response.id is not None:
             _log.debug("ignored an answer that no call waits for, id %r", response.id)
         elif not self._sender.fail_unreadable(response.error):
-            _log.warning("%s could not read a message of ours: %s", self._channel.description, response.error)
+            _log.warning(
+                "%s could not read a message of ours: %s", self._link.channel.description, response.error
+            )
+
+    def _answers_invalid(self, id: RequestId | None) -> bool:
+        """Whether an error may be sent for an invalid message, and the id of its request if that is known."""
+        dispatcher = self._link.dispatcher
+        return dispatcher.answers_unreadable or (id is not None and dispatcher.answers_malformed)
 
     def _complain(
         self, id: RequestId | None, error: RequestError, origin: Origin | None, data: bytes | None = None
     ) -> None:
         """Log an unusable message, with the beginning of `data`; reply with an error if this side does that."""
-        channel = self._channel
-        if data is None or self._dispatcher.answers_unreadable:
+        channel = self._link.channel
+        if data is None or self._link.dispatcher.answers_unreadable:
             _log.warning("%s sent what cannot be used: %s", channel.description, error.message)
         else:
             explanation = channel.explain_unusable(data, error.message)
             _log.warning("%s", explanation)
             self.unusable = self.unusable or explanation
         audit("message", error.message, code=error.code, transport=channel.transport, client=client_of(origin))
-        if self._dispatcher.answers_unreadable or (id is not None and self._dispatcher.answers_malformed):
-            self._queue.put(QueuedMessage.complaint(encode_error(id, error), origin))
+        if self._answers_invalid(id):
+            self._sender.queue.put(QueuedMessage.complaint(encode_error(id, error), origin))
 
 
 def _explain_size(size: int, limits: Limits) -> str:
@@ -437,12 +434,11 @@ def _explain_size(size: int, limits: Limits) -> str:
 #     block, which is lent to one request after another for as long as it is not cancelled and nothing was left
 #     open in it (`Contained`); a handler that spoils it costs the task that block, and if it has left something
 #     open, the task itself.
-#   * Code of this module that runs after a handler has waited uses `_outside`: the variables of the task are
-#     still the handler's until the task has waited once more (see `InlineTask.go_on`).
+#   * Code of this module that runs after a handler has waited uses `Link.call_outside`: the variables of the
+#     task are still the handler's until the task has waited once more (see `InlineTask.go_on`).
 #   * `has_waited` makes such a task wait before it does anything else, for the same reason.
 #
-# Cancelled from outside, these tasks end like the handlers they run; `read_shielded` then starts a
-# shielded reader.
+# Cancelled from outside, these tasks end like the handlers they run; then a shielded task goes on reading.
 
 MAX_IDLE: Final = 8
 """How many idle tasks are kept for later: waking one costs less than starting one."""
@@ -450,7 +446,8 @@ MAX_IDLE: Final = 8
 SERVED_AT_ONCE: Final = 64
 """After how many requests that were served without waiting other tasks get a pass of the event loop."""
 
-_Args = TypeVarTuple("_Args")
+_NO_MORE: Final = (trio.EndOfChannel, ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError)
+"""What `Channel.receive` raises when no message will come any more."""
 
 
 @final
@@ -480,26 +477,12 @@ class _Block:
 @final
 @attrs.define(eq=False)
 class ServeLoop:
-    """The tasks of one connection that read and serve.
+    """The tasks of one connection that read and serve."""
 
-    Attributes:
-        receiver: Takes the messages; it and the other two are set before `start`.
-        exchanges: The requests.
-        writer: Writes the answers.
-        rests: Whether no task need wait while nothing is received; see `Channel.rests`.
-    """
-
-    _nursery: trio.Nursery
-    _channel: Channel
-    _limits: Limits
-    _name: str  # of the tasks
-    _on_end: Callable[[Exception], None]  # called with the reason why no message will come any more
-    _read_shielded: Callable[[], None]  # starts a task that reads, after these were cancelled from outside
-    receiver: Receiver = attrs.field(init=False)
-    exchanges: Exchanges = attrs.field(init=False)
-    writer: Writer = attrs.field(init=False)
-    rests: bool = attrs.field(init=False)
-    _variables: Context = attrs.field(factory=copy_context, init=False)
+    _link: Link
+    _writer: Writer
+    _receiver: Receiver
+    _exchanges: Exchanges
     _is_led: bool = attrs.field(default=False, init=False)
     _is_starting: bool = attrs.field(default=False, init=False)  # whether a task is to lead that has not run yet
     _has_ended: bool = attrs.field(default=False, init=False)
@@ -507,20 +490,16 @@ class ServeLoop:
     _idle: list[trio.lowlevel.Task] = attrs.field(factory=list[trio.lowlevel.Task], init=False)
     _served: int = attrs.field(default=0, init=False)  # since the leader waited last
 
-    def __attrs_post_init__(self) -> None:
-        self.rests = self._channel.rests(self.start)
-
     def start(self) -> None:
         """Read, if no task does. Never waits."""
         if self._has_ended:
-            self._read_shielded()
+            self._link.start_shielded(self._read_shielded, "reading from")
         elif not self._is_led:
             self._start_task()  # once, also for many messages in one pass of the event loop
 
     def _start_task(self) -> None:
-        # Wherever they are started, they run with the variables of the task that has opened the connection.
         if not self._is_starting:
-            self._variables.run(lambda: self._nursery.start_soon(self._run, name=self._name))
+            self._link.start(self._run)
             self._is_starting = True
 
     def end(self) -> None:
@@ -544,7 +523,7 @@ class ServeLoop:
                     goes_on = await self._run_in_block(block, task)
             except BaseException:
                 if block.serving is not None:
-                    self._outside(self.exchanges.leave, block.serving)
+                    self._link.call_outside(self._exchanges.leave, block.serving)
                 raise
             ready = block.serving
             if block.failure is not None:
@@ -554,10 +533,12 @@ class ServeLoop:
                 goes_on = False
             if ready is not None:
                 if ready.exchange.scope.cancel_called:
-                    await self._settle(ready, block.reply)
+                    await self._exchanges.finish_with(
+                        ready, settle(ready.exchange, block.reply, self._link.limits)
+                    )
                 else:
                     assert block.reply is not None, "its handler was not cancelled"
-                    self._outside(self._finish, ready, block.reply)
+                    self._link.call_outside(self._exchanges.finish, ready, block.reply)
                 await trio.lowlevel.cancel_shielded_checkpoint()  # from here on with its own variables
                 block.serving = block.reply = None  # the block is a cycle, with what has failed in it
                 del ready
@@ -566,6 +547,7 @@ class ServeLoop:
         """Read and serve until nothing is left to do or the block is spoilt. Returns whether to enter another."""
         contained = block.contained
         scope = contained.scope
+        limits, variables, wait_room = self._link.limits, self._link.variables, self._writer.queue.wait_room
         has_waited = False
         while await self._lead(has_waited=has_waited):
             while True:
@@ -575,10 +557,7 @@ class ServeLoop:
                         return False
                     continue
                 exchange = ready.exchange
-                handler = InlineTask(
-                    make_reply(exchange, ready.handler, self._limits, self.writer.queue.wait_room),
-                    self._variables.copy(),
-                )
+                handler = InlineTask(make_reply(exchange, ready.handler, limits, wait_room), variables.copy())
                 try:
                     is_done = handler.begin(task)
                 except BaseException:
@@ -586,7 +565,7 @@ class ServeLoop:
                     self._hand_over()
                     raise
                 if is_done and contained.is_clean and (exchange.deadline == math.inf or not exchange.is_overdue):
-                    self._finish(ready, handler.result)
+                    self._exchanges.finish(ready, handler.result)
                     del ready, exchange, handler  # an idle connection keeps nothing of its last request
                     continue
                 block.serving, block.reply = ready, None
@@ -595,31 +574,12 @@ class ServeLoop:
                 if scope.cancel_called or not contained.is_clean:
                     return True
                 block.serving = None
-                self._outside(self._finish, ready, block.reply)
+                self._link.call_outside(self._exchanges.finish, ready, block.reply)
                 block.reply = None
                 del ready, exchange, handler
                 has_waited = True
                 break
         return False
-
-    def _outside(self, function: Callable[[*_Args], object], *args: *_Args) -> None:
-        """Call a function with the variables of the task that has opened the connection, not the handler's."""
-        self._variables.copy().run(function, *args)
-
-    def _finish(self, ready: Ready, reply: Reply) -> None:
-        exchange = ready.exchange
-        if exchange.deadline != math.inf:
-            exchange.scope.deadline = math.inf  # the scope is lent to the next request
-        self.exchanges.finish(ready, reply)
-
-    async def _settle(self, ready: Ready, reply: Reply | None) -> None:
-        """End a request whose scope was cancelled."""
-        try:
-            reply = await settle(ready.exchange, reply, self._limits)
-        except BaseException:
-            self._outside(self.exchanges.leave, ready)
-            raise
-        self._outside(self.exchanges.finish, ready, reply)
 
     async def _lead(self, *, has_waited: bool) -> bool:
         """Wait until no other task leads, and lead. Returns whether there is anything left to do for this task.
@@ -630,7 +590,7 @@ class ServeLoop:
         """
         while (has_waited or self._is_led) and not self._has_ended:
             has_waited = False
-            if self.rests or len(self._idle) == MAX_IDLE:
+            if self._link.rests or len(self._idle) == MAX_IDLE:
                 return False
             task = trio.lowlevel.current_task()
 
@@ -646,13 +606,13 @@ class ServeLoop:
     def _hand_over(self) -> None:
         """Let another task lead: this one stays with a handler that waits."""
         self._is_led = False
-        if self.rests:
-            self.writer.flush()  # such a channel takes everything at once
-            if not self.receiver.must_wait and self.receiver.may_rest():
+        if self._link.rests:
+            self._writer.flush()  # such a channel takes everything at once
+            if not self._receiver.must_wait and self._receiver.may_rest():
                 self._served = 0
                 return
         else:
-            self.writer.queue.release()
+            self._writer.queue.release()
         if self._idle:
             trio.lowlevel.reschedule(self._idle.pop())
         else:
@@ -663,35 +623,51 @@ class ServeLoop:
         if self._served == SERVED_AT_ONCE:
             return None
         self._served += 1
-        self.writer.queue.is_held = True
-        return self.receiver.next_request(scope)
+        self._writer.queue.is_held = True
+        return self._receiver.next_request(scope)
 
     async def _wait(self, scope: trio.CancelScope) -> bool:
         """Write what is queued and wait for messages. Returns whether any will come. For the leader alone."""
-        self.writer.flush()
+        self._writer.flush()
         if self._has_ended:  # by a message that was taken just now: nothing would cancel the wait
             return False
         self._reading = scope
         try:
             if self._served == SERVED_AT_ONCE:
                 await trio.lowlevel.checkpoint()
-            elif self.receiver.must_wait:
-                await self.receiver.wait()
-            elif self.rests and self.receiver.may_rest():
+            elif self._receiver.must_wait:
+                await self._receiver.wait()
+            elif self._link.rests and self._receiver.may_rest():
                 self._is_led = False
                 return False
             else:
-                await self.receiver.receive()
+                await self._receiver.receive()
         except trio.Cancelled:
             if not self._has_ended:
                 self._has_ended = True
-                self._read_shielded()
+                self._link.start_shielded(self._read_shielded, "reading from")
             raise
-        except (trio.EndOfChannel, ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
+        except _NO_MORE as error:
             self.end()
-            self._on_end(error)
+            self._link.on_end(error)
             return False
         finally:
             self._reading = None
             self._served = 0
         return True
+
+    async def _read_shielded(self) -> None:
+        """Be the task that reads once the others were cancelled from outside, and has others serve."""
+        try:
+            while True:
+                ready = self._receiver.next_request(None)
+                if ready is not None:
+                    self._exchanges.start(ready)
+                elif self._receiver.must_wait:
+                    await self._receiver.wait()
+                elif self._receiver.may_rest():
+                    return
+                else:
+                    await self._receiver.receive()
+        except _NO_MORE as error:
+            self._link.on_end(error)

@@ -5,28 +5,30 @@
                       ──> by the task that holds the queue, together with what that sends itself
 
 `SendQueue` is bounded, in order, and open to withdrawal; `Writer` gives what is in it to the transport. What is
-sent is decided by `Sender` and `Exchanges`. Also the `on_frame` hook, which is called with each message of a
-connection.
+sent is decided by `Sender` and `Exchanges`. Below them is the `Link`, which all parts of one end of a connection
+stand on: its tasks, and the `on_frame` hook, which is called with each message.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextvars import Context, copy_context
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, TypeVarTuple, final
 
 import attrs
 import trio
 
 from .._channel import Channel, Outgoing, end_message
-from .._codec._jsonrpc import RequestId
-from .._errors import ConnectionLost
+from .._codec._jsonrpc import Notification, RequestId
+from .._errors import ConnectionLost, McpError
+from .._limits import Limits
 from .._logs import Log, is_wire_shown
 from .._trio import LightParkingLot
-from ._call import Call, QueuedMessage
-from ._exchange import Exchange, InboundTable, Several
+from ._call import Calls, QueuedMessage
+from ._exchange import Dispatcher, Exchange, InboundTable, OnServed, Several
 
 _log: Final = Log("trio_mcp.peer")
 
@@ -81,6 +83,105 @@ def frame_hook(on_frame: OnFrame | None, other_side: str) -> FrameHook | None:
         on_frame(direction, data)
 
     return FrameHook(take)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Hooks:
+    """What the owner of a connection wants to learn of it. None of these may wait or raise, except the first.
+
+    Attributes:
+        on_frame: Called with each message in either direction.
+        on_notification_read: Called with each notification but progress while it is being read, before any later
+            message is looked at.
+        on_failure: Called with failures that the transport reports and that concern no single request.
+        on_stray: Called with each result that no call waits for: it was given up.
+        on_served: Called with each request of the other side that is over.
+    """
+
+    on_frame: OnFrame | None = None
+    on_notification_read: Callable[[Notification], object] | None = None
+    on_failure: Callable[[McpError], object] | None = None
+    on_stray: Callable[[Mapping[str, Any]], object] | None = None
+    on_served: OnServed | None = None
+
+
+_Args = TypeVarTuple("_Args")
+Work: TypeAlias = Callable[[], Awaitable[object]]
+
+
+@final
+@attrs.define(eq=False)
+class Link:
+    """What the parts of one end of a connection have in common: its channel, its rules, and its tasks.
+
+    The body of a connection ends first and its shielded tasks after it, so that cleanup in the body can still
+    send. They end when they have nothing to do, or with `end`. Every task runs with the context variables of the
+    task that has opened the connection, wherever it is started.
+
+    Attributes:
+        channel: The transport.
+        dispatcher: Decides what the messages of the other side mean.
+        limits: What the connection may cost.
+        hooks: What its owner wants to learn.
+        rests: Whether tasks run only while there is something to do; see `Channel.rests`.
+        on_end: Called with the error that shows that no message will come any more. Unless that is
+            `trio.EndOfChannel`, none can be sent either.
+        frames: Called with the bytes of each message; `None` if nobody wants to see them.
+        variables: The context variables of its tasks. Code that may change them gets a copy.
+    """
+
+    channel: Channel
+    dispatcher: Dispatcher
+    limits: Limits
+    hooks: Hooks
+    rests: bool
+    on_end: Callable[[Exception], object]
+    _nursery: trio.Nursery
+    frames: FrameHook | None = attrs.field(init=False)
+    _other_side: str = attrs.field(init=False)
+    variables: Context = attrs.field(factory=copy_context, init=False)
+    _scopes: dict[Work, trio.CancelScope] = attrs.field(factory=dict[Work, trio.CancelScope], init=False)
+    _has_ended: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._other_side = self.channel.description
+        self.frames = frame_hook(self.hooks.on_frame, self._other_side)
+
+    def start(self, serve: Callable[[*_Args], Awaitable[object]], *args: *_Args) -> None:
+        """Start a task that reads or serves; it is cancelled together with the body. Never waits."""
+        self._spawn(partial(serve, *args), "serving")
+
+    def start_shielded(self, work: Work, doing: str) -> None:
+        """Start a shielded task, unless it runs already or `end` was called. Never waits.
+
+        Args:
+            work: What it does. Between finding that nothing is left and its return there must be no checkpoint.
+            doing: What it does, for its name.
+        """
+        if work not in self._scopes and not self._has_ended:
+            self._scopes[work] = trio.CancelScope(shield=True)
+            self._spawn(partial(self._run, work), doing)
+
+    def _spawn(self, work: Work, doing: str) -> None:
+        self.variables.run(partial(self._nursery.start_soon, work, name=f"{doing} {self._other_side}"))
+
+    async def _run(self, work: Work) -> None:
+        try:
+            with self._scopes[work]:
+                await work()
+        finally:
+            del self._scopes[work]
+
+    def call_outside(self, function: Callable[[*_Args], object], *args: *_Args) -> None:
+        """Call a function with the variables of the task that has opened the connection, not a handler's."""
+        self.variables.copy().run(function, *args)
+
+    def end(self, reason: str) -> None:
+        """Cancel the shielded tasks, and start no more. Never waits."""
+        self._has_ended = True
+        for scope in self._scopes.values():
+            scope.cancel(reason=reason)
 
 
 COALESCED_BYTES: Final = 64 * 1024
@@ -162,22 +263,22 @@ class SendQueue:
         max_bytes: How many bytes may be here before senders wait. A message of any size fits while less is here.
         start_writer: Called when something is put; it starts the writer task unless that runs. `None` if the
             writer always runs.
+        on_question_withdrawn: Called with a message with requests of this side that was withdrawn together with
+            the exchange that made them: their callers must be notified.
 
     Attributes:
         size: How many bytes are queued; what is being written is not counted.
         is_held: If true, `put` does not wake the writer: the current task will flush the queue before it waits.
         is_overfull: Whether so much was put without waiting that reading should pause: the other side does not
             read.
-        on_question_withdrawn: Called with a message with requests of this side that was withdrawn together with
-            the exchange that made them: their callers must be notified.
     """
 
     _max_bytes: int
     _start_writer: Callable[[], object] | None = None
+    _on_question_withdrawn: Callable[[QueuedMessage], object] | None = None
     size: int = attrs.field(default=0, init=False)
     is_held: bool = attrs.field(default=False, init=False)
     is_overfull: bool = attrs.field(default=False, init=False)
-    on_question_withdrawn: Callable[[QueuedMessage], object] | None = attrs.field(default=None, init=False)
     # 0 while a sender waits for room, so that later ones wait behind it.
     _full_from: int = attrs.field(init=False)
     _in_line: int = attrs.field(default=0, init=False)
@@ -302,8 +403,8 @@ class SendQueue:
             for entry in tuple(self._indexed().of.get(exchange, ())):
                 self._take_out(entry)
                 _end(entry)
-                if entry.calls and self.on_question_withdrawn is not None:
-                    self.on_question_withdrawn(entry)
+                if entry.calls and self._on_question_withdrawn is not None:
+                    self._on_question_withdrawn(entry)
         self._after_leaving()
 
     def withdraw_answer(self, id: RequestId) -> bool:
@@ -482,19 +583,29 @@ class SendQueue:
 class Writer:
     """Writes what one end of a connection sends.
 
+    Args:
+        link: Where to.
+        calls: The requests of this side.
+        inbound: Those of the other side.
+
     Attributes:
         queue: What is ready to be written.
-        calls: The requests of this side, which `Sender` keeps.
         written: How many messages were written, of any kind.
     """
 
-    _channel: Channel
-    queue: SendQueue
-    _frames: FrameHook | None  # called with what is written
-    _inbound: InboundTable[Any, Any]  # the requests being served
-    _on_failure: Callable[[Exception], object]  # called with the error with which writing has failed
-    calls: dict[RequestId, Call] = attrs.field(factory=dict[RequestId, Call], init=False)
+    _link: Link
+    _calls: Calls
+    _inbound: InboundTable[Any, Any]
+    queue: SendQueue = attrs.field(init=False)
     written: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        start = self.start if self._link.rests else None
+        self.queue = SendQueue(self._link.limits.max_outbox_bytes, start, self._calls.fail_withdrawn)
+
+    def start(self) -> None:
+        """Start the writer task, unless it runs. Never waits."""
+        self._link.start_shielded(self._write, "writing to")
 
     def put(self, message: QueuedMessage, *, by_itself: bool = False) -> None:
         """Send a message: at once, if nothing else is under way; else together with others. Never waits.
@@ -506,16 +617,16 @@ class Writer:
         queue = self.queue
         # What is queued already could not be written at once, and its writer is awake. To try again with each new
         # message would look at all the others each time.
-        if not (queue.is_idle and (by_itself or len(self._inbound.active) + len(self.calls) <= 1)):
+        if not (queue.is_idle and (by_itself or len(self._inbound.active) + len(self._calls) <= 1)):
             queue.put(message)
             return
         try:
-            is_written = self._channel.send_nowait((message.message,))
+            is_written = self._link.channel.send_nowait((message.message,))
         except trio.WouldBlock:
             queue.put(message)
         except (ConnectionLost, trio.ClosedResourceError) as error:
             queue.put(message)  # with it ends what waits for it
-            self._on_failure(error)
+            self._link.on_end(error)
         else:
             self._mark_written((message,))
             if is_written:
@@ -529,12 +640,12 @@ class Writer:
         queue.is_held = False
         while first := queue.first():
             try:
-                is_written = self._channel.send_nowait([queued.message for queued in first])
+                is_written = self._link.channel.send_nowait([queued.message for queued in first])
             except trio.WouldBlock:
                 queue.wake_writer()
                 return
             except (ConnectionLost, trio.ClosedResourceError) as error:
-                self._on_failure(error)
+                self._link.on_end(error)
                 return
             self._mark_written(first)
             queue.remove_first(len(first), has_rest=not is_written)
@@ -546,23 +657,23 @@ class Writer:
 
         Returns whether there was anything to withdraw.
         """
-        return self.queue.withdraw_answer(id) or self._channel.withdraw_answer(id)
+        return self.queue.withdraw_answer(id) or self._link.channel.withdraw_answer(id)
 
-    async def write(self) -> None:
+    async def _write(self) -> None:
         """Be the writer task: as long as the connection lasts, or until `SendQueue.may_rest`."""
         try:
             while not self.queue.may_rest():
                 taken = await self.queue.take()
                 self._mark_written(taken)
-                await self._channel.send([queued.message for queued in taken])
+                await self._link.channel.send([queued.message for queued in taken])
                 del taken  # an idle connection keeps nothing of what it has sent
         except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
-            self._on_failure(error)
+            self._link.on_end(error)
 
     def _mark_written(self, messages: Sequence[QueuedMessage]) -> None:
         for queued in messages:
             self.written += 1
             for call in queued.calls:
                 call.mark_written(self.written)
-            if self._frames is not None:
-                self._frames.report("sent", queued.message.data)
+            if self._link.frames is not None:
+                self._link.frames.report("sent", queued.message.data)

@@ -1,6 +1,6 @@
 """Sends the requests and the notifications of one end of a connection.
 
-Has the table of this side's requests, from the moment each is made until its caller goes on. When what is sent is
+Enters this side's requests in their table, and takes them out when their callers go on. When what is sent is
 written, and by which task, is decided by `Writer`.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final, final
 import attrs
 import trio
 
-from .._channel import Channel, Outgoing
+from .._channel import Outgoing
 from .._codec._jsonrpc import (
     Encoded,
     ErrorResponse,
@@ -25,17 +25,16 @@ from .._codec._jsonrpc import (
     encode_batch,
     encode_notification,
     encode_request,
-    read_id,
 )
 from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
-from .._limits import MAX_SECONDS, Limits
+from .._limits import MAX_SECONDS
 from .._logs import Log
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from .._trio import LightParkingLot
-from ._call import Call, CallState, QueuedMessage, SilenceWatch, checked, current_clock, granted_deadline
+from ._call import Call, Calls, CallState, QueuedMessage, SilenceWatch, checked, current_clock, granted_deadline
 from ._exchange import Exchange, OnProgress
 from ._middleware import ConnectionInfo, Message, Middleware, notify_through, send_through
-from ._send_queue import SendQueue, Writer
+from ._send_queue import Link, SendQueue, Writer
 
 _log: Final = Log("trio_mcp.peer")
 
@@ -49,26 +48,20 @@ class Sender:
     """Sends requests and notifications of this side. It is the `ExchangeSink` of the connection.
 
     Attributes:
+        calls: The requests.
         writer: Writes them.
         queue: What is ready to be written.
-        calls: The requests of this side whose callers have not gone on yet, by id.
-        on_stray: Called with each result that no call waits for. It must neither wait nor raise.
     """
 
-    _channel: Channel
+    _link: Link
+    calls: Calls
     writer: Writer
-    _limits: Limits
     _middleware: Sequence[Middleware]
-    _changed: LightParkingLot  # woken when a request is made
     _connection: ConnectionInfo | None  # for the middleware
     _max_silence: float
-    _start_watch: Callable[[Callable[[], Awaitable[object]]], object]
     queue: SendQueue = attrs.field(init=False)
-    calls: dict[RequestId, Call] = attrs.field(init=False)
-    on_stray: Callable[[Mapping[str, Any]], object] | None = attrs.field(default=None, init=False)
     _clocks: tuple[SilenceWatch] | tuple[()] = attrs.field(default=(), init=False)
     _last_id: int = attrs.field(default=0, init=False)
-    _pending: int = attrs.field(default=0, init=False)  # how many calls are neither answered nor given up
     # A batch needs many places. It waits apart, or it would keep a place from those behind it that need one.
     _turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _batch_turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
@@ -78,15 +71,14 @@ class Sender:
     _read: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.queue, self.calls = self.writer.queue, self.writer.calls
-        self.queue.on_question_withdrawn = self._fail_withdrawn
+        self.queue = self.writer.queue
         if self._max_silence < math.inf:
             self._clocks = (SilenceWatch(self._max_silence, self.calls, self._fail_silent),)
 
     @property
     def transport(self) -> str:
         """The name of the transport."""
-        return self._channel.transport
+        return self._link.channel.transport
 
     # Requests. The two functions that callers use are plain: they return the coroutine that does the work, which
     # saves a frame on each way into it.
@@ -176,7 +168,7 @@ class Sender:
             raise LocalProtocolError(
                 "requests that pass through middleware are not sent as a batch: leave out batch=True"
             )
-        most, name = min((MAX_BATCH, ""), (self._limits.max_outbound_requests, "max_outbound_requests="))
+        most, name = min((MAX_BATCH, ""), (self._link.limits.max_outbound_requests, "max_outbound_requests="))
         if not 0 < len(requests) <= most:
             raise ValueError(f"a batch holds 1 to {name}{most} requests, not {len(requests)}")
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -188,7 +180,7 @@ class Sender:
                 call, data = self._open(method, params, None)
                 calls.append(call)
                 frames.append(data)
-            batch = checked(encode_batch(frames), "the batch", self._limits)
+            batch = checked(encode_batch(frames), "the batch", self._link.limits)
         except BaseException:
             for call in calls:
                 self._close(call)
@@ -220,7 +212,7 @@ class Sender:
         turn = self._turn if count == 1 else self._batch_turn
         has_room = not self.queue.is_full
         while self._refuses_requests is None:
-            if self._pending + count > self._limits.max_outbound_requests:
+            if self.calls.pending + count > self._link.limits.max_outbound_requests:
                 await turn.park()
                 has_room = not self.queue.is_full
             elif not has_room:
@@ -252,17 +244,14 @@ class Sender:
         """Enter a request, and encode it. Ids are never used twice on one connection."""
         self._last_id = id = self._last_id + 1
         call = Call(id, method, on_progress, current_clock())
-        self.calls[id] = call
-        self._pending += 1
+        self.calls.enter(call)
         if is_watched and self._clocks and call.clock is None:  # a silence of the caller's own takes its place
             call.heard = trio.current_time()
             if not self._clocks[0].is_watching:
-                self._start_watch(self._clocks[0].run)
-        if self._changed.parked is not None:
-            self._changed.unpark_all()
+                self._link.start_shielded(self._clocks[0].run, "silence of")
         try:
             data = encode_request(id, method, self._with_meta(call, params))
-            return call, checked(data, method, self._limits)
+            return call, checked(data, method, self._link.limits)
         except BaseException:
             self._close(call)
             raise
@@ -288,18 +277,16 @@ class Sender:
             return {"_meta": ours}
         return {**params, "_meta": {**(params.get("_meta") or {}), **ours}}
 
-    # How requests end. `_give_up` sends the one cancellation that is due, `_settle` enters an answer; neither
-    # waits.
+    # How requests end. `_give_up` sends the one cancellation that is due, `Calls.settle` notes an answer;
+    # neither waits.
 
     def _give_up(self, call: Call, reason: str) -> None:
         """Withdraw the request if it was not written, else send a cancellation if it was not answered."""
         if call.state is CallState.QUEUED and call.message is not None:
             self.queue.withdraw(call.message)
-        if call.is_pending:
-            self._pending -= 1
-        if call.give_up():
+        if self.calls.give_up(call):
             _log.debug("%s was given up: %s", call.method, reason)
-            cancellation = self._channel.give_up(call.id, reason)
+            cancellation = self._link.channel.give_up(call.id, reason)
             if cancellation is not None:
                 data = encode_notification(cancellation.method, cancellation.params)
                 # It goes the way that the request went, so that it cannot come first where there are several.
@@ -311,8 +298,7 @@ class Sender:
     def _close(self, call: Call) -> None:
         """The caller goes on, however the call has ended."""
         if call.is_pending:  # it was never sent
-            self._pending -= 1
-            call.give_up()
+            self.calls.give_up(call)
         self.calls.pop(call.id, None)
         call.message = None  # which has the call: the result would be kept until the garbage collector comes
         call.forget_progress()
@@ -320,10 +306,6 @@ class Sender:
             while call.has_stopped_clock:
                 call.start_clock()
         self._wake_next()
-
-    def _settle(self, call: Call, outcome: dict[str, Any] | Exception) -> None:
-        self._pending -= 1
-        call.answer(outcome)
 
     def _find(self, id: RequestId | None) -> Call | None:
         """Return the call that an answer with this id is for: one that is written and not answered.
@@ -343,11 +325,9 @@ class Sender:
         """Give an answer to the call that waits for it. Returns whether one does."""
         call = self._find(response.id)
         if call is None:
-            if self.on_stray is not None and isinstance(response, Response):
-                self.on_stray(response.result)
             return False
         self._read = max(self._read, call.number)
-        self._settle(call, response.result if isinstance(response, Response) else response.error)
+        self.calls.settle(call, response.result if isinstance(response, Response) else response.error)
         return True
 
     @property
@@ -376,8 +356,8 @@ class Sender:
         call = self._find(id)
         if call is None:
             return False
-        call.end_callbacks(trio.current_time() + self._limits.slow_consumer_timeout, error)
-        self._settle(call, error)
+        call.end_callbacks(trio.current_time() + self._link.limits.slow_consumer_timeout, error)
+        self.calls.settle(call, error)
         return True
 
     def fail_unreadable(self, error: RequestError) -> bool:
@@ -390,31 +370,11 @@ class Sender:
         if written != self._read + 1:
             return False
         refused = [call for call in self.calls.values() if call.number == written]
-        until = trio.current_time() + self._limits.goodbye_timeout
+        until = trio.current_time() + self._link.limits.goodbye_timeout
         for call in refused:
             if not call.is_settled:
                 call.fail_at(until, partial(self.fail, call.id, copy.copy(error)))
         return bool(refused)
-
-    def _fail_withdrawn(self, message: QueuedMessage) -> None:
-        """These requests belong to an exchange that was given up before they were written.
-
-        A caller that is shielded is not cancelled with the exchange, and would wait for ever.
-        """
-        assert message.exchange is not None
-        for call in message.calls:
-            self._settle(call, message.exchange.too_late_to_ask(call.method))
-
-    def find_call(self, progress_token: object) -> Call | None:
-        """Return the call that asked for progress under this token."""
-        if type(progress_token) is int or type(progress_token) is str:
-            call = self.calls.get(progress_token)
-        else:
-            token = read_id(progress_token)
-            call = None if token is None else self.calls.get(token)
-        if call is None or call.result is not None or call.error is not None:
-            return None
-        return call if call.on_progress is not None or call.wants_progress else None
 
     def _fail_silent(self, call: Call) -> None:
         """Nothing was heard of this request for too long."""
@@ -447,14 +407,14 @@ class Sender:
         What was received before may still be handled, for as long as a slow handler is waited for.
         """
         self._refuses_requests = make_error
-        callbacks_end = trio.current_time() + self._limits.slow_consumer_timeout
+        callbacks_end = trio.current_time() + self._link.limits.slow_consumer_timeout
         for call in tuple(self.calls.values()):
             call.end_callbacks(callbacks_end, make_error())
             if not call.is_pending:  # it is settled; or given up: to say so has shown that the connection is gone
                 continue
             if call.state is CallState.QUEUED and call.message is not None:
                 self.queue.withdraw(call.message)
-            self._settle(call, make_error())
+            self.calls.settle(call, make_error())
         self._turn.unpark_all()
         self._batch_turn.unpark_all()
 
@@ -482,11 +442,6 @@ class Sender:
         self._turn.unpark_all()
         self._batch_turn.unpark_all()
 
-    def cut_callbacks(self) -> None:
-        """After a loss: give callbacks no more time to handle what had come before it."""
-        for call in self.calls.values():
-            call.cut_callbacks()
-
     # Notifications.
 
     async def send_notification(
@@ -503,20 +458,21 @@ class Sender:
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
     ) -> None:
         """Send a notification that belongs to an exchange, if there is room; see `ExchangeSink`."""
-        if self.queue.is_full or not self._channel.has_room(exchange.origin):
+        if self.queue.is_full or not self._link.channel.has_room(exchange.origin):
             raise trio.WouldBlock
-        self._put_notification(checked(encode_notification(method, params), method, self._limits), exchange)
+        self._put_notification(checked(encode_notification(method, params), method, self._link.limits), exchange)
 
     async def _notify(
         self, exchange: Exchange | None, method: str, params: Mapping[str, Any] | Encoded | None
     ) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
-        data = checked(encode_notification(method, params), method, self._limits)
+        data = checked(encode_notification(method, params), method, self._link.limits)
         origin = None if exchange is None else exchange.origin
-        if self.queue.is_full or not self._channel.has_room(origin):
+        channel = self._link.channel
+        if self.queue.is_full or not channel.has_room(origin):
             await self.queue.wait_room()
-            while not self._channel.has_room(origin):
-                await self._channel.wait_room(origin)
+            while not channel.has_room(origin):
+                await channel.wait_room(origin)
                 await self.queue.wait_room()
         self._put_notification(data, exchange)
         await trio.lowlevel.cancel_shielded_checkpoint()

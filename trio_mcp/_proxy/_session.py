@@ -43,7 +43,7 @@ from .._server._lifetimes import Background
 from .._server._listing import read_params
 from .._server._parking import Service
 from .._server._permits import Throttle
-from .._server._session import ClientMessages, check_client_info
+from .._server._session import Session, check_client_info
 from ._eras import (
     UNKNOWN,
     no_such_method,
@@ -67,7 +67,7 @@ _connections: Final = count(1)
 
 
 @final
-class ProxySession(ClientMessages):
+class ProxySession(Session):
     """Dispatches the messages of one client to the server; over HTTP, of all clients of the modern era.
 
     Args:
@@ -92,14 +92,13 @@ class ProxySession(ClientMessages):
         holder: str | None,
         throttle: Throttle | None,
     ) -> None:
+        super().__init__(ServerLifecycle(revisions, assumed), service.parking)
         self._throttle = throttle
         self._upstreams = service.state
         self._limits = limits = service.state.limits
         self._number = next(_connections)
         self._is_connected = False
-        self._parking = service.parking
         self._background = background
-        self._lifecycle = ServerLifecycle(revisions, assumed)
         self._holder = f"connection {self._number}" if holder is None else holder
         self._surroundings: Surroundings[Any] = Surroundings(
             None, self._holder, _find_tool, background, service.background

@@ -401,7 +401,9 @@ class Upstream:
         which they are sent; the latest one of this client is as good as any.
         """
         named = origin.asked if isinstance(origin, OutboundMessage) else ()
-        callers = chain((self._callers[id] for id in named if id in self._callers), reversed(self._callers.values()))
+        callers = chain(
+            (self._callers[id] for id in named if id in self._callers), reversed(self._callers.values())
+        )
         return next((caller for caller in callers if caller.ask is not None or not asks), None)
 
     def forward_question(self, request: Request, origin: Origin | None) -> Handler | Answer:

@@ -32,7 +32,7 @@ from .._oauth._principal import Principal
 from .._peer._exchange import Dispatcher
 from .._peer._middleware import Middleware
 from .._peer._peer import Peer, open_peer
-from .._peer._send_queue import OnFrame
+from .._peer._send_queue import Hooks, OnFrame
 from .._revisions import Revision
 from .._trio import check_nothing_runs, check_trio_runs
 from ..types import Icon, Implementation
@@ -282,9 +282,10 @@ class Hosted:
             channel,
             session,
             self.limits,
-            on_frame=on_frame,
+            hooks=Hooks(
+                on_frame=on_frame, on_served=access_log(service.records, service.name, channel.transport, session)
+            ),
             middleware=self.middleware,
-            on_served=access_log(service.records, service.name, channel.transport, session),
         )
         async with session.connected(opening) as peer:
             service.watched[peer] = WatchedSession(peer, channel, holder, session)

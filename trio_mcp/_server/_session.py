@@ -442,14 +442,20 @@ def check_client_info(params: Mapping[str, Any]) -> None:
         )
 
 
-class ClientMessages:
-    """Dispatches the messages of one client: what a server and a proxy decide alike."""
+class Session:
+    """What every session does, whoever serves its requests: a server itself, or the one behind a proxy.
+
+    Args:
+        lifecycle: What the client and this side have agreed on.
+        parking: The handlers that wait for the client's next request.
+    """
 
     answers_unreadable = True
     answers_malformed = True
 
-    _lifecycle: ServerLifecycle
-    _parking: Parking
+    def __init__(self, lifecycle: ServerLifecycle, parking: Parking) -> None:
+        self._lifecycle = lifecycle
+        self._parking = parking
 
     @property
     def revision(self) -> Revision | None:
@@ -472,7 +478,7 @@ class ClientMessages:
 
 
 @final
-class ServerSession(ClientMessages):
+class ServerSession(Session):
     """Dispatches the messages of one client of a server.
 
     Args:
@@ -497,10 +503,10 @@ class ServerSession(ClientMessages):
         holder: str | None = None,
         keep: Callable[[int], object] | None = None,
     ) -> None:
+        lifecycle = ServerLifecycle(application.revisions, assumed, application.extensions.refused)
+        super().__init__(lifecycle, service.parking)
         self._application = application
-        self._parking = service.parking
         self._state = service.state
-        self._lifecycle = ServerLifecycle(application.revisions, assumed, application.extensions.refused)
         holder = f"connection {next(_connections)}" if holder is None else holder
         surroundings = Surroundings(
             service.state, holder, application.find_tool, background, service.background, service.tasks_for_all

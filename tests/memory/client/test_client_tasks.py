@@ -554,6 +554,23 @@ async def test_late_tasks_are_cancelled_so_many_at_once(autojump_clock: trio.tes
         await client.request("tasks/get", {"taskId": ID})
 
 
+async def test_a_task_that_comes_while_the_client_is_being_left_ends_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Nothing is sent any more that could cancel it; that broke the connection, in the middle of its goodbyes."""
+    server = Scripted(seen())
+    async with open_client(server, tasks="always") as client, trio.open_nursery() as nursery:
+        server.stop_reading()
+        nursery.start_soon(client.notify, "x/stuck")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(client.aclose)
+        await trio.testing.wait_all_tasks_blocked()
+        server.say({"jsonrpc": "2.0", "id": "x", "result": created()})
+        await trio.testing.wait_all_tasks_blocked()
+        server.reading.set()
+    assert server.requests("tasks/cancel") == []
+
+
 # The handle.
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from inside_peer import Peer, open_peer
+from inside_peer import Hooks, Peer, open_peer
 from peers import Handlers, note
 from tape import messages_in
 from wires import ScriptedChannel
@@ -77,7 +77,7 @@ async def test_an_answer_that_came_before_the_end_counts(autojump_clock: trio.te
     def close(_: Notification) -> None:
         peers[0].abort()
 
-    async with open_peer(channel, Handlers(), Limits(), on_notification_read=close) as peer:
+    async with open_peer(channel, Handlers(), Limits(), hooks=Hooks(on_notification_read=close)) as peer:
         peers.append(peer)
 
         async def ask() -> None:

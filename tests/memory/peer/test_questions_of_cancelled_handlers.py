@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 import trio.testing
-from inside_peer import Exchange, Peer, open_peer
+from inside_peer import Exchange, Hooks, Peer, open_peer
 from peers import Handlers, cancelled, note, request
 from wires import ScriptedChannel
 
@@ -143,7 +143,9 @@ async def test_a_question_lies_nowhere_from_the_moment_its_request_is_given_up(
     def look(_: Notification) -> None:
         sizes.append(peers[0].statistics().outbox_bytes)
 
-    async with open_peer(channel, Handlers({"x/ask": ask}), Limits(), on_notification_read=look) as peer:
+    async with open_peer(
+        channel, Handlers({"x/ask": ask}), Limits(), hooks=Hooks(on_notification_read=look)
+    ) as peer:
         peers.append(peer)
         channel.stop_reading()
         await peer.notify("x/stuck")

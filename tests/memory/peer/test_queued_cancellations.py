@@ -17,7 +17,7 @@ async def hang(client: Client) -> None:
 
 
 def queued_cancellations(client: Client) -> int:
-    return len(client._reconnecting.agreed.peer._queue._cancellations)
+    return len(client._reconnecting.agreed.peer._writer.queue._cancellations)
 
 
 async def test_cancellations_that_were_written_are_forgotten(autojump_clock: trio.testing.MockClock) -> None:

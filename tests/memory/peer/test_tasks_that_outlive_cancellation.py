@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from inside_peer import Peer, open_peer
+from inside_peer import Hooks, Peer, open_peer
 from inside_wire import Request
 from wires import ScriptedChannel, answer
 
@@ -73,7 +73,10 @@ async def test_a_body_that_is_cancelled_is_still_served(
     channel = ScriptedChannel(reply)
     with trio.CancelScope() as scope:
         async with open_peer(
-            channel, dispatcher, Limits(), on_notification_read=lambda notice: overheard.append(notice.method)
+            channel,
+            dispatcher,
+            Limits(),
+            hooks=Hooks(on_notification_read=lambda notice: overheard.append(notice.method)),
         ) as peer:
             await trio.testing.wait_all_tasks_blocked()
             scope.cancel()
