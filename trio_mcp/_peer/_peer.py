@@ -158,7 +158,7 @@ class Peer:
             call.cut_callbacks()
 
     def deliver(self, notification: Notification) -> None:
-        """Deliver a notification of this side to itself, in link with those that were received. Never waits."""
+        """Deliver a notification of this side to itself, in line with those that were received. Never waits."""
         self._notifications.offer(notification, None)
 
     async def finish_notifications(self) -> None:
