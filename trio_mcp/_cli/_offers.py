@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 from .._client._client import Client
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import to_wire
-from .._errors import METHOD_NOT_FOUND, RequestError
 from .._revisions import Revision
 from ..types import Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
 from ._console import Console
@@ -84,23 +83,14 @@ async def _items(client: Client, kind: str, *, is_wanted: bool) -> list[Offer]:
     declared = client.server_capabilities
     if not is_wanted and declared is not None and not _is_declared(kind, declared):
         return []
-    try:
-        return [item async for item in _list_of(client, kind)]
-    except RequestError as error:
-        if is_wanted or error.code != METHOD_NOT_FOUND:
-            raise
-        return []  # it declares what it does not have, as many do
+    return [item async for item in _list_of(client, kind)]
 
 
 async def find_tool(client: Client, name: str) -> Tool | None:
     """Return a tool as the server lists it, or `None` if it lists none of this name."""
-    try:
-        async for tool in client.list_tools():
-            if tool.name == name:
-                return tool
-    except RequestError as error:
-        if error.code != METHOD_NOT_FOUND:
-            raise
+    async for tool in client.list_tools():
+        if tool.name == name:
+            return tool
     return None
 
 

@@ -351,8 +351,7 @@ class ClientGroup:
                 with trio.fail_after(self._server_timeout):
                     found[server] = await ask(client)
             except Exception as error:  # the boundary of a server: its failure is shown with the list
-                if not (isinstance(error, RequestError) and error.code == METHOD_NOT_FOUND):
-                    failures[server] = error
+                failures[server] = error
 
         self._states.check_thread()
         await trio.lowlevel.checkpoint()

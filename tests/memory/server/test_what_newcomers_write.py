@@ -20,6 +20,12 @@ from trio_mcp import (
     open_client,
 )
 
+LISTS: dict[str, Callable[[Client], Awaitable[list[Any]]]] = {
+    "tools": Client.list_tools,
+    "prompts": Client.list_prompts,
+    "resources": Client.list_resources,
+    "resource templates": Client.list_resource_templates,
+}
 OPTIONS = "see WorkOptions: meta, input_responses, request_state, on_progress"
 
 
@@ -41,6 +47,16 @@ async def three() -> int:
 
 def three_in_a_thread() -> int:
     return "three"  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2026-07-28"])
+async def test_what_a_server_does_not_have_is_an_empty_list(revision: str) -> None:
+    """Nobody has to ask first what it has; one thing that is not there is still an error."""
+    async with open_client(Server("first"), revision=revision) as client:
+        for noun, list_all in LISTS.items():
+            assert await list_all(client) == [], noun
+        with pytest.raises(RequestError, match=r"^this server has no method tools/call \[-32601\]$"):
+            await client.call_tool("add")
 
 
 @pytest.mark.parametrize("tool", [forgets, forgets_an_int])
@@ -202,5 +218,5 @@ async def test_what_the_pages_say_of_plain_functions() -> None:
             await client.call_tool("add", {"a": 1})
             with trio.fail_after(10):
                 assert await anext(changes) == ResourceUpdated(uri="score://today")
-        with pytest.raises(RequestError, match=r"^this server has no method prompts/list \[-32601\]$"):
-            await client.list_prompts()
+        with pytest.raises(RequestError, match=r"^this server has no method prompts/get \[-32601\]$"):
+            await client.get_prompt("none")
