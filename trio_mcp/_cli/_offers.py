@@ -9,7 +9,7 @@ from .._client._client import Client
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import to_wire
 from .._revisions import Revision
-from ..types import Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
+from ..types import Prompt, Resource, ResourceTemplate, Tool
 from ._console import Console
 from ._layout import (
     columns,
@@ -52,10 +52,6 @@ def _name_of(offer: Offer) -> str:
             return f"{name}({', '.join(names)})"
 
 
-def _is_declared(kind: str, declared: ServerCapabilities) -> bool:
-    return getattr(declared, "resources" if kind == "templates" else kind) is not None
-
-
 async def list_offers(client: Client, options: Options, console: Console) -> int:
     """Print what the server offers, of one kind or of all that it has."""
     wanted = (options.kind,) if options.kind is not None else ()
@@ -81,7 +77,8 @@ async def list_offers(client: Client, options: Options, console: Console) -> int
 async def _items(client: Client, kind: str, *, is_wanted: bool) -> list[Offer]:
     """Return what the server has of a kind; nothing if it declares none and nobody has asked for it by name."""
     declared = client.server_capabilities
-    if not is_wanted and declared is not None and not _is_declared(kind, declared):
+    noun = "resources" if kind == "templates" else kind
+    if not is_wanted and declared is not None and getattr(declared, noun) is None:
         return []
     return [item async for item in _list_of(client, kind)]
 
