@@ -59,6 +59,26 @@ async def test_what_a_server_does_not_have_is_an_empty_list(revision: str) -> No
             await client.call_tool("add")
 
 
+async def test_a_misspelt_name_gets_a_suggestion() -> None:
+    """Of what is shown: a tool that is disabled is none."""
+    server = Server("first")
+    server.tool(name="add_note")(three)
+    server.tool(name="add_tag")(three)
+    server.prompt(name="review")(forgets)
+    server.disable_tool("add_tag")
+    rows: dict[str, Callable[[Client], Awaitable[object]]] = {
+        "Unknown tool: ad_note; did you mean 'add_note'? [-32602]": lambda client: client.call_tool("ad_note"),
+        "Unknown tool: add_tags [-32602]": lambda client: client.call_tool("add_tags"),
+        "Unknown tool: sum [-32602]": lambda client: client.call_tool("sum"),
+        "Unknown prompt: rewiev; did you mean 'review'? [-32602]": lambda client: client.get_prompt("rewiev"),
+    }
+    async with open_client(server) as client:
+        for said, ask in rows.items():
+            with pytest.raises(RequestError) as caught:
+                await ask(client)
+            assert str(caught.value) == said
+
+
 @pytest.mark.parametrize("tool", [forgets, forgets_an_int])
 async def test_a_coroutine_is_no_result(tool: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
     """The log says what was forgotten; and no warning of Python follows."""
