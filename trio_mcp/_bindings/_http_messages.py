@@ -521,8 +521,9 @@ class HttpInbox:
             try:
                 message = parse_message(value)
             except InvalidMessage as error:
+                asked = "" if "jsonrpc" in value else f"; {ELSEWHERE}"
                 return RemoteProtocolError(
-                    f"{self._description} answered with an invalid message: {error.reason}"
+                    f"{self._description} answered with an invalid message: {error.reason}{asked}"
                 )
             return message.error if isinstance(message, ErrorResponse) else None
         if answered:

@@ -70,7 +70,10 @@ async def test_what_is_no_endpoint_is_quoted(subtests: pytest.Subtests) -> None:
             "application/json",
             b'{"hello": 1}',
             RemoteProtocolError,
-            'the server at http://localhost/wiki answered with an invalid message: jsonrpc must be "2.0"',
+            (
+                'the server at http://localhost/wiki answered with an invalid message: jsonrpc must be "2.0"; '
+                "is this the URL of its MCP endpoint? Often that ends in /mcp"
+            ),
         ),
         (
             404,
