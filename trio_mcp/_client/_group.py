@@ -416,7 +416,9 @@ class ClientGroup:
                 found = next(((each.server, each.item.name) for each in listing if each.name == name), None)
         if found is None:
             unlisted = f"; these could not be asked: {', '.join(missing)}" if missing else ""
-            raise LocalProtocolError(f"no server of this group has the {kind} {shown(name)}{unlisted}")
+            first = [self._names.name(each, name) for each in self.states][:1]
+            like = f"; a name begins with its server's, such as {first[0]!r}" if first else ""
+            raise LocalProtocolError(f"no server of this group has the {kind} {shown(name)}{unlisted or like}")
         server, own = found
         return self[server], own
 
