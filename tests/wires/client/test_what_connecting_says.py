@@ -196,7 +196,8 @@ async def test_an_era_that_a_url_does_not_serve_is_named() -> None:
                 raise AssertionError
         nursery.cancel_scope.cancel()
     assert str(caught.value) == (
-        f'{url} serves no HTTP+SSE, which era="sse" asks for (leave it out): Mcp-Session-Id is missing [-32600]'
+        f'{url} serves no HTTP+SSE, which era="sse" asks for (leave it out; or its URL ends in /sse): '
+        "Mcp-Session-Id is missing [-32600]"
     )
 
 
