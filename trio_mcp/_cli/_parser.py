@@ -550,6 +550,7 @@ def parser_for(name: str, *, is_target_given: bool = False) -> argparse.Argument
         description=f"{command.summary[0].upper()}{command.summary[1:]}.",
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # what is meant for the tool (--a 5) would be taken for --auth
     )
     if name == "bridge":
         parser.add_argument("listener", metavar="FROM", help="where clients come in; see below")
