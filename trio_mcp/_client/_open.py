@@ -181,7 +181,7 @@ def connector_for(target: Target, names: Mapping[str, str] = NAME_SOURCES) -> Co
 
 def _meant(given: object) -> str:
     """Return what to write in place of what is no target."""
-    text = os.fsdecode(given) if isinstance(given, (str, os.PathLike)) else ""
+    text = f"{given}" if isinstance(given, (str, os.PathLike)) else ""
     if _ADDRESS.fullmatch(text):
         url = f"http://{shown_url(text)}{'' if '/' in text else '/mcp'}"
         return f"; write {url!r}"
