@@ -140,6 +140,15 @@ async def test_what_is_no_endpoint_is_quoted(subtests: pytest.Subtests) -> None:
             )
 
 
+async def test_where_an_endpoint_often_is_is_said_of_another_url_alone() -> None:
+    """The hint helps nobody whose URL ends like that."""
+    app = application(404, "text/html", b"<h1>Not Found</h1>")
+    assert await said_by(HttpServerParameters("http://localhost/mcp", app=app), HttpStatusError) == (
+        "http://localhost/mcp answered with HTTP status 404 (is this the URL of its MCP endpoint?), "
+        "text/html: <h1>Not Found</h1>"
+    )
+
+
 async def test_what_is_no_url_is_said() -> None:
     """A path, a command, or a URL without its scheme."""
     with pytest.raises(ValueError, match=r"URL") as caught:
