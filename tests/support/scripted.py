@@ -46,6 +46,7 @@ class ScriptedServer:
         self.connections = 0
         self.restart: RestartPolicy | None = RestartPolicy(max_restarts=3, first_delay=1)
         self.survives_probe = False
+        self.name = "the server"
         self.channel = ScriptedChannel(self._reply)
 
     @property

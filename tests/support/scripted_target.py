@@ -25,6 +25,7 @@ class LostServer:
     """
 
     survives_probe = False
+    name = "the server"
 
     def __init__(self, reason: str, raw: RawServer | None = None, restart: RestartPolicy | None = None) -> None:
         self.reason = reason

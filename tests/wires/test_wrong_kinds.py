@@ -475,13 +475,15 @@ SAID: Mapping[str, tuple[Callable[[], Any], type[Exception], str]] = {
             "a dataclass, an attrs class or a TypedDict has one"
         ),
     ),
-    "the name of a transport elsewhere": (
-        lambda: shop().run("http"),
+    "a transport that is none": (
+        lambda: shop().run("htttp"),
         ValueError,
-        (
-            "transport must be 'stdio', 'streamable-http', 'sse', 'websocket', 'tcp' or 'unix', not 'http': "
-            "write 'streamable-http'"
-        ),
+        "transport must be 'stdio', 'streamable-http', 'sse', 'websocket', 'tcp' or 'unix', not 'htttp'",
+    ),
+    "an option of the transport's short name": (
+        lambda: shop().run("http", settings=API.SocketServerSettings()),
+        TypeError,
+        "settings must be HttpServerSettings over streamable-http",
     ),
     "header fields": (
         lambda: API.open_client("http://127.0.0.1:1/mcp", headers={}),

@@ -158,7 +158,8 @@ def seconds_elsewhere(pid: int) -> float:
     every = _look()
     mine = _descendants(pid, every) | {pid}
     ticks = _busy_ticks()
-    return (ticks - sum(one.ticks for one in every if one.pid in mine)) / _ticks_in_a_second() if ticks else 0.0
+    others = ticks - sum(one.ticks for one in every if one.pid in mine)
+    return others / os.sysconf("SC_CLK_TCK") if ticks else 0.0
 
 
 def memory_of(pid: int) -> int:
@@ -204,10 +205,6 @@ def _busy_ticks() -> int:
     except (OSError, ValueError):
         return 0
     return user + nice + system + interrupts + soft
-
-
-def _ticks_in_a_second() -> int:
-    return os.sysconf("SC_CLK_TCK")
 
 
 def pinned(cores: Iterable[int] | None) -> frozenset[int] | None:

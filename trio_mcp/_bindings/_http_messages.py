@@ -49,7 +49,7 @@ from .._core._http_rules import EVENT_STREAM, JSON, media_type_of
 from .._core._reconnect import MAX_RETRY, Reconnect, RestartPolicy, as_policy, may_pass
 from .._errors import TRANSPORT_FAILED, ConnectionLost, McpError, RemoteProtocolError, RequestError
 from .._http._asgi import AsgiApplication, AsgiClient
-from .._http._auth import ELSEWHERE, Auth, check_auth, error_for, error_without_secrets, type_sent
+from .._http._auth import Auth, check_auth, elsewhere, error_for, error_without_secrets, type_sent
 from .._http._client import ResponseRoom, send_following
 from .._http._messages import HttpRequest, HttpResponse, HttpTransport
 from .._http._target import HttpSettings, HttpTarget, parse_target
@@ -521,9 +521,9 @@ class HttpInbox:
             try:
                 message = parse_message(value)
             except InvalidMessage as error:
-                return RemoteProtocolError(
-                    f"{self._description} answered with an invalid message: {error.reason}"
-                )
+                asked = "" if "jsonrpc" in value else f"; {elsewhere(self._description)}"
+                said = f"{self._description} answered with an invalid message: {error.reason}{asked}"
+                return RemoteProtocolError(said)
             return message.error if isinstance(message, ErrorResponse) else None
         if answered:
             outbound.problem = f"it answers {answered[0]!r}, which was not asked with it"
@@ -721,7 +721,7 @@ class RemoteEndpoint:
                 begin = without_secrets(body[:ERROR_BYTES].decode("utf-8", "replace"), secrets)
                 raise RemoteProtocolError(
                     f"{self._description} answered with {type_sent(response.headers)} instead of a message: "
-                    f"{excerpt(begin.encode())}; {ELSEWHERE}"
+                    f"{excerpt(begin.encode())}; {elsewhere(self._description)}"
                 )
             await self.inbox.deliver(body, outbound)
 

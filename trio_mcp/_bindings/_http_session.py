@@ -416,8 +416,8 @@ class HttpSseStream:
                         self._failure = await _not_events(response)
                         if self._stream.parameters.transport == "sse" and response.status in _NO_SSE:
                             self._failure = RemoteProtocolError(
-                                f"{self._stream.target.shown} serves no HTTP+SSE, "
-                                f'which era="sse" asks for (leave it out): {self._failure}'
+                                f"{self._stream.target.shown} serves no HTTP+SSE, which "
+                                f'era="sse" asks for (leave it out; or its URL ends in /sse): {self._failure}'
                             )
                     else:
                         await self._read(response)

@@ -132,8 +132,8 @@ async def configured(name: str, config: str | None, *, stderr: Callable[[str], o
     names = f"; there are {', '.join(map(shown_line, known))}" if known else ""
     raise Failure(
         Exit.USAGE,
-        f"{name!r} is not a URL, not a Python file, and not a name in {looked}{names}; "
-        "a command to start a server follows --",
+        f"{name!r} is not a URL such as http://localhost:8000/mcp, not a Python file, and not a name in {looked}"
+        f"{names}; a command to start a server follows --",
     )
 
 

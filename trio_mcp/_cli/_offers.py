@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 from .._client._client import Client
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import to_wire
-from .._errors import METHOD_NOT_FOUND, RequestError
 from .._revisions import Revision
-from ..types import Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
+from ..types import Prompt, Resource, ResourceTemplate, Tool
 from ._console import Console
 from ._layout import (
     columns,
@@ -53,10 +52,6 @@ def _name_of(offer: Offer) -> str:
             return f"{name}({', '.join(names)})"
 
 
-def _is_declared(kind: str, declared: ServerCapabilities) -> bool:
-    return getattr(declared, "resources" if kind == "templates" else kind) is not None
-
-
 async def list_offers(client: Client, options: Options, console: Console) -> int:
     """Print what the server offers, of one kind or of all that it has."""
     wanted = (options.kind,) if options.kind is not None else ()
@@ -82,25 +77,17 @@ async def list_offers(client: Client, options: Options, console: Console) -> int
 async def _items(client: Client, kind: str, *, is_wanted: bool) -> list[Offer]:
     """Return what the server has of a kind; nothing if it declares none and nobody has asked for it by name."""
     declared = client.server_capabilities
-    if not is_wanted and declared is not None and not _is_declared(kind, declared):
+    noun = "resources" if kind == "templates" else kind
+    if not is_wanted and declared is not None and getattr(declared, noun) is None:
         return []
-    try:
-        return [item async for item in _list_of(client, kind)]
-    except RequestError as error:
-        if is_wanted or error.code != METHOD_NOT_FOUND:
-            raise
-        return []  # it declares what it does not have, as many do
+    return [item async for item in _list_of(client, kind)]
 
 
 async def find_tool(client: Client, name: str) -> Tool | None:
     """Return a tool as the server lists it, or `None` if it lists none of this name."""
-    try:
-        async for tool in client.list_tools():
-            if tool.name == name:
-                return tool
-    except RequestError as error:
-        if error.code != METHOD_NOT_FOUND:
-            raise
+    async for tool in client.list_tools():
+        if tool.name == name:
+            return tool
     return None
 
 

@@ -291,9 +291,13 @@ def _add_nothing(parser: argparse.ArgumentParser) -> None:
     del parser
 
 
+def _in_full(name: str) -> str:
+    return "streamable-http" if name == "http" else name
+
+
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE[:object]", help="a Python file with a server")
-    parser.add_argument("--transport", choices=TRANSPORTS, default="stdio", help="default: stdio")
+    parser.add_argument("--transport", type=_in_full, choices=TRANSPORTS, default="stdio", help="default: stdio")
     parser.add_argument("--host", help="the address to listen on; default: 127.0.0.1")
     parser.add_argument("--port", type=_port, metavar="PORT", help="the port; 0 for any that is free")
     parser.add_argument("--path", help="the path of the endpoint, or of the Unix socket")
@@ -546,6 +550,7 @@ def parser_for(name: str, *, is_target_given: bool = False) -> argparse.Argument
         description=f"{command.summary[0].upper()}{command.summary[1:]}.",
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # what is meant for the tool (--a 5) would be taken for --auth
     )
     if name == "bridge":
         parser.add_argument("listener", metavar="FROM", help="where clients come in; see below")

@@ -78,14 +78,8 @@ def as_program(options: Options, env: Mapping[str, str] = MappingProxyType({})) 
 
 _OF_HTTP: Final = frozenset({"host", "port", "path"})
 _OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        "stdio": frozenset(),
-        "streamable-http": _OF_HTTP,
-        "sse": _OF_HTTP,
-        "websocket": _OF_HTTP,
-        "tcp": frozenset({"host", "port"}),
-        "unix": frozenset({"path"}),
-    }
+    dict.fromkeys(("streamable-http", "sse", "websocket"), _OF_HTTP)
+    | {"stdio": frozenset(), "tcp": frozenset({"host", "port"}), "unix": frozenset({"path"})}
 )
 """Which options of ``run`` say where a transport is served."""
 

@@ -530,7 +530,8 @@ class _Discovery:
         outcome = self._outcome
         if isinstance(outcome, McpError) and not self.is_answered:
             return outcome
-        return RemoteProtocolError(f"the server speaks none of {', '.join(modern)}: {_in_short(outcome)}")
+        said = outcome if isinstance(outcome, RequestError) else "its answer is not a DiscoverResult"
+        return RemoteProtocolError(f"the server speaks none of {', '.join(modern)}: {said}")
 
     def connection(self, revision: Revision) -> Connection:
         """Return the agreement on a modern revision.
@@ -629,7 +630,3 @@ async def _initialize(peer: Peer, identity: ClientIdentity, legacy: Sequence[Rev
     identity.described(answer)
     await peer.notify("notifications/initialized")
     return _agreed(peer, identity, revision, result, result.server_info)
-
-
-def _in_short(outcome: _Outcome) -> str:
-    return str(outcome) if isinstance(outcome, RequestError) else "its answer is not a DiscoverResult"

@@ -334,8 +334,7 @@ class ClientGroup:
                 with trio.fail_after(self._server_timeout):
                     found[server] = await ask(client)
             except Exception as error:  # the boundary of a server: its failure is shown with the list
-                if not (isinstance(error, RequestError) and error.code == METHOD_NOT_FOUND):
-                    failures[server] = error
+                failures[server] = error
 
         self._states.check_thread()
         await trio.lowlevel.checkpoint()
@@ -399,7 +398,9 @@ class ClientGroup:
                 found = next(((each.server, each.item.name) for each in listing if each.name == name), None)
         if found is None:
             unlisted = f"; these could not be asked: {', '.join(missing)}" if missing else ""
-            raise LocalProtocolError(f"no server of this group has the {kind} {shown(name)}{unlisted}")
+            first = [self._names.name(each, name) for each in self.states][:1]
+            like = f"; a name begins with its server's, such as {first[0]!r}" if first else ""
+            raise LocalProtocolError(f"no server of this group has the {kind} {shown(name)}{unlisted or like}")
         server, own = found
         return self[server], own
 

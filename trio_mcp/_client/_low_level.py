@@ -624,6 +624,8 @@ class LowLevelClient:
     ) -> _T:
         """Make a call whose result the server may allow to be cached, or return the cached result.
 
+        Where the server has no such list, it is an empty one.
+
         Args:
             method: The method.
             params: Its parameters.
@@ -649,6 +651,8 @@ class LowLevelClient:
         except RequestError as error:
             if pending is not None:
                 cache.refused(pending, error, getattr(params, "cursor", None))
+            if error.code == METHOD_NOT_FOUND and kind in LISTS and method.endswith("/list"):
+                return from_wire({LISTS[kind][0]: []}, kind)  # many servers declare what they do not have
             raise
         result = read_result(method, answered.result, kind)
         may_be_kept = pending is not None and answered.may_be_kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
@@ -89,6 +90,8 @@ Target: TypeAlias = (
 """What `open_client` opens; a string is the URL of a server."""
 
 
+_ADDRESS: Final = re.compile(r"[\w.-]+:[0-9]+(/\S*)?")
+
 _HTTP_SCHEMES: Final = ("http", "https", UNIX_SCHEME)
 
 _LOST_BY_DEFAULT: Final = (
@@ -118,8 +121,8 @@ def parameters_of(url: str) -> HttpServerParameters | WebSocketServerParameters 
         return WebSocketServerParameters(url)
     if not mark:
         raise ValueError(
-            f"a string must be the URL of a server, such as 'https://example.com/mcp', not {shown_url(url)!r}; "
-            "a program is started by StdioServerParameters(command, args)"
+            f"a string must be the URL of a server, such as 'https://example.com/mcp', not {shown_url(url)!r}"
+            f"{_meant(url)}"
         )
     if scheme.lower() not in _HTTP_SCHEMES:
         known = "http, https, http+unix, ws, wss, ws+unix, tcp, tls or unix"
@@ -157,7 +160,7 @@ def connector_for(target: Target, names: Mapping[str, str] = NAME_SOURCES) -> Co
         return Connector(open=partial(_open_http, target, names, CookieJar()), restart=target.restart)
     if isinstance(target, WebSocketServerParameters):
         open_it = partial(_open_websocket, target, CookieJar())
-        return Connector(open=open_it, restart=target.restart, survives_probe=True)
+        return Connector(open=open_it, restart=target.restart, survives_probe=True, name=target.description)
     if isinstance(target, (TcpServerParameters, UnixServerParameters)):
         return Connector(open=partial(open_socket, target), restart=target.restart, survives_probe=True)
     if isinstance(target, StdioServerParameters):
@@ -169,12 +172,27 @@ def connector_for(target: Target, names: Mapping[str, str] = NAME_SOURCES) -> Co
     kind = f"the class {given.__name__}" if is_class else type(given).__name__
     if not is_class and isinstance(target, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
         return Connector(open=partial(_open_in_process, target), survives_probe=True)
-    program = "; a program is started by StdioServerParameters(command, args)"
     raise TypeError(
         "a client is opened on a URL, HttpServerParameters, WebSocketServerParameters, StdioServerParameters, "
         f"TcpServerParameters, UnixServerParameters, a Server, a Proxy or a Channel, not on {kind}"
-        f"{program if isinstance(given, (list, tuple, os.PathLike)) else ''}"
+        f"{_meant(given)}"
     )
+
+
+def _meant(given: object) -> str:
+    """Return what to write in place of what is no target."""
+    text = f"{given}" if isinstance(given, (str, os.PathLike)) else ""
+    if _ADDRESS.fullmatch(text):
+        url = f"http://{shown_url(text)}{'' if '/' in text else '/mcp'}"
+        return f"; write {url!r}"
+    if isinstance(given, Mapping) or text.endswith(".json"):
+        return "; open_clients(...) opens the servers of a configuration"
+    if not isinstance(given, (str, list, tuple, os.PathLike)):
+        return ""
+    program, *arguments = map(shown_url, text.split() or [""])
+    of_python = f"sys.executable, [{program!r}]" if program.endswith(".py") else "command, args"
+    command = f"{program!r}, [...]" if arguments else of_python
+    return f"; a program is started by StdioServerParameters({command})"
 
 
 def can_have_auth(target: Target) -> bool:

@@ -54,11 +54,13 @@ class Connector:
         restart: Whether and how often to open another channel when the connection is lost; `None` for never.
         survives_probe: Whether another channel can be opened if the server exits at the first
             ``server/discover``.
+        name: The server, for the error if no channel is opened in time.
     """
 
     open: Callable[[Limits], AbstractAsyncContextManager[Channel]]
     restart: RestartPolicy | None = None
     survives_probe: bool = False
+    name: str = "the server"
 
 
 WhileConnected: TypeAlias = Callable[["ReconnectingConnection"], Awaitable[None]]
@@ -402,7 +404,7 @@ class ReconnectingConnection:
         self._agreed_at = None
         limits = self.limits
         end = ConnectionLost("this client was closed")
-        name, unusable, silence = "the server", None, ""
+        name, unusable, silence = self._connector.name, None, ""
         with self._cancelled_by_closing(deadline) as opening, answer_time(opening, is_told=True) as clock:
             messages = self._messages()
             async with (

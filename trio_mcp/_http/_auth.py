@@ -419,8 +419,10 @@ def with_headers(request: HttpRequest, fields: Mapping[str, str]) -> HttpRequest
 # Errors.
 
 
-ELSEWHERE: Final = "is this the URL of its MCP endpoint? Often that ends in /mcp"
-"""What to ask who has connected to a server that knows no such path, or no such method there, or shows a page."""
+def elsewhere(where: str) -> str:
+    """Return what to ask who has connected to a server that knows no such path or method, or shows a page."""
+    return f"is this the URL of its MCP endpoint?{'' if where.endswith('/mcp') else ' Often that ends in /mcp'}"
+
 
 _BUSY: Final = frozenset({429, 502, 503, 504})
 """Statuses whose pages say that it is the right place at a wrong time."""
@@ -477,12 +479,12 @@ def error_for(
     if sent is not None:
         sent.status, sent.retry_after = status, retry_after
         if status == 404 and sent.message.startswith("nothing is served at "):
-            sent.message = f"{where} {what} with HTTP status 404: {sent.message} ({ELSEWHERE})"
+            sent.message = f"{where} {what} with HTTP status 404: {sent.message} ({elsewhere(where)})"
         return sent
     message = f"{where} {what} with HTTP status {status}{f' {reason}' if reason else ''}"
     is_page = media_type_of(headers.get("content-type")) == "text/html" and status not in _BUSY
     if is_page or status in (404, 405):
-        message += f" ({ELSEWHERE})"
+        message += f" ({elsewhere(where)})"
     if (location := headers.get("location")) is not None and 300 <= status < 400:
         message += f", a redirect to {shown_url(location)!r} that is not followed"
     if text:

@@ -367,7 +367,7 @@ def registering(server: object, what: str, given: Any, add: Callable[[Callable[.
     if callable(server):  # the function, given to the class
         raise TypeError(f"@Server.{what} belongs to no server: write server = Server(...), @server.{what}")
     if isinstance(given, str):
-        raise TypeError(f"@server.{what}({given!r:.60}) gives no function; write @server.{what}(name=...)")
+        raise TypeError(f"@server.{what}({given!r:.60}) takes no name in this place: write name={given!r:.60}")
     return decorator(add) if given is None else decorator(add)(given)
 
 

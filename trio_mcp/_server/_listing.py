@@ -10,6 +10,8 @@ import secrets
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from difflib import get_close_matches
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, Generic, TypedDict, TypeVar, final, get_args
 
@@ -228,6 +230,9 @@ class Registry(Generic[_T]):
 MAX_SHOWN_NAME: Final = 128
 """Characters of an unknown name that an error repeats."""
 
+MAX_COMPARED: Final = 100
+"""How many names an unknown one is compared with."""
+
 
 class NamedRegistry(Generic[_T]):
     """What a server offers of one kind that clients ask for by its name.
@@ -275,7 +280,11 @@ class NamedRegistry(Generic[_T]):
             raise permit.refusal(self._unknown(str(name)), origin)
 
     def _unknown(self, name: str) -> RequestError:
-        return RequestError(INVALID_PARAMS, f"Unknown {self._noun}: {name[:MAX_SHOWN_NAME]}")
+        name = name[:MAX_SHOWN_NAME]
+        # Of names that everybody may use, and of few, because comparing takes time.
+        known = [each for each in islice(self.entries.shown, MAX_COMPARED) if self.entries.permit(each) is None]
+        meant = "".join(f"; did you mean {each!r}?" for each in get_close_matches(name, known, 1, 0.65))
+        return RequestError(INVALID_PARAMS, f"Unknown {self._noun}: {name}{meant}")
 
 
 _NOTHING: Final[dict[str, Any]] = {}

@@ -338,10 +338,7 @@ class Completer:
             return await function.call(function.spec.decode(given), context, threads, _finished)
         await trio.lowlevel.checkpoint()
         if choices is None:
-            raise RequestError(
-                INVALID_PARAMS,
-                f"Unknown reference: {name[:MAX_SHOWN_NAME]} has no argument {argument.name[:MAX_SHOWN_NAME]!r}",
-            )
+            raise RequestError(INVALID_PARAMS, f"Unknown template: {name[:MAX_SHOWN_NAME]}")
         begun = argument.value.casefold()
         return _result([choice for choice in choices if choice.casefold().startswith(begun)])
 

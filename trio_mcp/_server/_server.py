@@ -135,8 +135,7 @@ def _checked(transport: str, options: RunOptions) -> dict[str, Any]:
     check_options(options, RunOptions)
     if transport not in _OPTIONS:
         *others, last = map(repr, _OPTIONS)
-        near = next((f": write {each!r}" for each in _OPTIONS if str(transport) in each), "")
-        raise ValueError(f"transport must be {', '.join(others)} or {last}, not {transport!r}{near}")
+        raise ValueError(f"transport must be {', '.join(others)} or {last}, not {transport!r}")
     given = {name: value for name, value in options.items() if value is not None or name == "host"}
     for name in given:
         if name not in _OPTIONS[transport]:
@@ -411,7 +410,7 @@ class Servable(abc.ABC, Generic[StateT]):
 
     def run(
         self,
-        transport: Literal["stdio", "streamable-http", "sse", "websocket", "tcp", "unix"] = "stdio",
+        transport: Literal["stdio", "streamable-http", "http", "sse", "websocket", "tcp", "unix"] = "stdio",
         **options: Unpack[RunOptions],
     ) -> None:
         """Run this server as a whole program, until its client goes or a signal ends it.
@@ -425,10 +424,10 @@ class Servable(abc.ABC, Generic[StateT]):
         Where it serves is logged (INFO); and shown at a terminal, on standard error, if that log is not.
 
         Args:
-            transport: How clients are reached: ``"streamable-http"`` serves every revision at one endpoint, and
-                ``"sse"`` beside it HTTP+SSE, the deprecated transport of 2024-11-05; ``"websocket"`` serves
-                WebSockets, and nothing else. ``"tcp"`` and ``"unix"`` serve many clients with one message a line,
-                as over stdio; see `serve_tcp`, `serve_unix`.
+            transport: How clients are reached: ``"streamable-http"``, or ``"http"``, serves every revision at one
+                endpoint, and ``"sse"`` beside it HTTP+SSE, the deprecated transport of 2024-11-05;
+                ``"websocket"`` serves WebSockets, and nothing else. ``"tcp"`` and ``"unix"`` serve many clients
+                with one message a line, as over stdio; see `serve_tcp`, `serve_unix`.
             **options: See `RunOptions`.
 
         Raises:
@@ -439,6 +438,7 @@ class Servable(abc.ABC, Generic[StateT]):
             OSError: The address cannot be listened on. If nobody catches it, or the error of a port, the program
                 ends with status 1 and one line on standard error, without a traceback.
         """
+        transport = "streamable-http" if transport == "http" else transport
         given = _checked(transport, options)
         check_nothing_runs("run()", f"trio_mcp.{SERVES[transport]}", "server, ...")
         if transport == "stdio":

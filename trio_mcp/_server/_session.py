@@ -133,7 +133,7 @@ class LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record to the client whose request is being served; see `logging.Handler.emit`."""
         serving = _serving.get()
-        if serving is None or _is_of_library(record.name):
+        if serving is None or f"{record.name}.".startswith("trio_mcp."):
             return
         context, run = serving
         level = _level_of(record)
@@ -143,7 +143,7 @@ class LogHandler(logging.Handler):
         self._is_emitting = True
         try:
             data = self._data(record)
-            if _is_current(run):
+            if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is run:
                 self._post(context, level, data, record.name)
             else:
                 self._hand_over(serving, level, data, record.name)
@@ -196,14 +196,6 @@ def _level_of(record: logging.LogRecord) -> LoggingLevel:
         if record.levelno >= threshold:
             return level
     return "debug"
-
-
-def _is_of_library(name: str) -> bool:
-    return name == "trio_mcp" or name.startswith("trio_mcp.")
-
-
-def _is_current(run: trio.lowlevel.TrioToken) -> bool:
-    return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is run
 
 
 def _plain(value: object) -> object:

@@ -672,7 +672,7 @@ def shown_result(returned: object) -> CallToolResult:
         return returned
     if returned is None:
         return CallToolResult(content=())
-    if _is_shown(returned):
+    if isinstance(returned, (str, *_BLOCKS)):
         return CallToolResult(content=(_as_block(returned),))
     parts = _parts(returned)
     if parts is not None and (_has_shown_parts(parts) or all(isinstance(part, str) for part in parts)):
@@ -706,10 +706,6 @@ def _has_shown_parts(returned: object) -> bool:
 
 def _parts(value: Any) -> Sequence[object] | None:
     return cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else None
-
-
-def _is_shown(value: object) -> bool:
-    return isinstance(value, (str, *_BLOCKS))
 
 
 def _as_block(value: Any) -> Any:

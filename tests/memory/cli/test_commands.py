@@ -25,6 +25,7 @@ def test_a_command_line_that_makes_no_sense_is_explained(subtests: pytest.Subtes
         (("ping", "x", "--timeout", "0"), "must be a number of seconds, more than 0, not '0'"),
         (("ping", "x", "--timeout", "soon"), "must be a number of seconds, more than 0, not 'soon'"),
         (("ping", "x", "y"), "unrecognized arguments: y"),
+        (("call", "x", "add", "--a", "1"), "unrecognized arguments: --a"),
         (("ping", "x", "--era", "stone"), "invalid choice: 'stone'"),
         (("list", "x", "toys"), "invalid choice: 'toys'"),
         (("run", "x.py", "--port", "99999"), "argument --port: must be a number from 0 to 65535, not '99999'"),

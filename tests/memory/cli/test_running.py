@@ -59,7 +59,7 @@ def test_what_cannot_be_served_is_explained(subtests: pytest.Subtests, run: Run)
     """Nothing has begun."""
     rows: list[tuple[tuple[str, ...], str]] = [
         (("--transport", "pigeon"), "invalid choice: 'pigeon'"),
-        (("--transport", "streamable-http", "--path", "no-slash"), "must be a path that begins with a slash"),
+        (("--transport", "http", "--path", "no-slash"), "must be a path that begins with a slash"),
         (("--port", "80"), "--port does not go with --transport stdio"),
         (("--transport", "tcp", "--port", "0", "--path", "/x"), "--path does not go with --transport tcp"),
         (("--transport", "unix", "--host", "::1"), "--host does not go with --transport unix"),

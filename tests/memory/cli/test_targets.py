@@ -30,7 +30,9 @@ def test_a_name_that_nobody_knows_is_a_mistake(run: Run) -> None:
     configure(Path("mcp.json"), **{"shop": {}, "evil\x1b": {}})
     done = run("ping", "shpo")
     assert done.status == 2
-    assert done.err.startswith("trio-mcp: 'shpo' is not a URL, not a Python file, and not a name in mcp.json, ")
+    assert done.err.startswith(
+        "trio-mcp: 'shpo' is not a URL such as http://localhost:8000/mcp, not a Python file, and not a name in mcp.json, "
+    )
     assert "; there are shop, evil\\x1b; a command to start a server follows --" in done.err
 
 

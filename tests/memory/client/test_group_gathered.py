@@ -21,6 +21,7 @@ from trio_mcp import (
     Context,
     GroupEvent,
     HttpServerParameters,
+    LocalProtocolError,
     RequestError,
     ResourceUpdated,
     Resynced,
@@ -110,14 +111,26 @@ async def test_an_entry_has_what_its_item_has() -> None:
             assert resource.uri == resource.name
 
 
+async def test_a_tools_own_name_is_not_its_name_in_the_group() -> None:
+    """The error shows how it would begin; without a server there is nothing to show."""
+    hint = "; a name begins with its server's, such as 'b_look'"
+    rows: list[tuple[dict[str, Server[None]], str]] = [({"b": full_server("b")}, hint), ({}, "")]
+    for servers, hint in rows:
+        async with open_clients(servers) as group:
+            with trio.fail_after(ENOUGH):
+                await group.wait_settled()
+            with pytest.raises(LocalProtocolError) as caught:
+                await group.call_tool("look")
+            assert str(caught.value) == f"no server of this group has the tool 'look'{hint}"
+
+
 async def test_a_server_without_the_method_has_nothing_and_is_not_missing() -> None:
     """A tool server has no prompts."""
     servers = {"tools": make_server("tools", "look"), "full": full_server("full")}
     async with open_clients(servers, revision="2025-11-25") as group:
         with trio.fail_after(ENOUGH):
             await group.wait_ready()
-            with pytest.raises(RequestError):
-                await group["tools"].list_prompts()
+            assert await group["tools"].list_prompts() == []
             prompts = await group.list_prompts()
             assert [each.name for each in prompts] == ["full_greet"]
             assert prompts.failures == {}

@@ -70,7 +70,10 @@ async def test_what_is_no_endpoint_is_quoted(subtests: pytest.Subtests) -> None:
             "application/json",
             b'{"hello": 1}',
             RemoteProtocolError,
-            'the server at http://localhost/wiki answered with an invalid message: jsonrpc must be "2.0"',
+            (
+                'the server at http://localhost/wiki answered with an invalid message: jsonrpc must be "2.0"; '
+                "is this the URL of its MCP endpoint? Often that ends in /mcp"
+            ),
         ),
         (
             404,
@@ -135,6 +138,15 @@ async def test_what_is_no_endpoint_is_quoted(subtests: pytest.Subtests) -> None:
                 await said_by(HttpServerParameters(url, app=application(status, content_type, body)), kind)
                 == said
             )
+
+
+async def test_where_an_endpoint_often_is_is_said_of_another_url_alone() -> None:
+    """The hint helps nobody whose URL ends like that."""
+    app = application(404, "text/html", b"<h1>Not Found</h1>")
+    assert await said_by(HttpServerParameters("http://localhost/mcp", app=app), HttpStatusError) == (
+        "http://localhost/mcp answered with HTTP status 404 (is this the URL of its MCP endpoint?), "
+        "text/html: <h1>Not Found</h1>"
+    )
 
 
 async def test_what_is_no_url_is_said() -> None:

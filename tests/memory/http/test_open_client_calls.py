@@ -268,6 +268,9 @@ async def test_a_mismatch_that_stays_is_reported(autojump_clock: trio.testing.Mo
     async def refuse(call: HttpCall) -> None:
         await call.answer(error(call.id, -32020, "header mismatch"), 400)
 
+    async def break_down(call: HttpCall) -> None:
+        await call.answer(error(call.id, -32603, "out of order"), 400)
+
     async def list_tools(call: HttpCall) -> None:
         await server.reply(call, tools=[], ttlMs=0, cacheScope="public")
 
@@ -277,12 +280,12 @@ async def test_a_mismatch_that_stays_is_reported(autojump_clock: trio.testing.Mo
             await client.call_tool("query")
         assert caught.value.code == -32020
         assert server.script.said[1:] == ["POST tools/call", "POST tools/list", "POST tools/call"]
-        del server.handlers["tools/list"]
+        server.handlers["tools/list"] = break_down
         with pytest.raises(RequestError) as caught:
             await client.call_tool("query")
         assert caught.value.code == -32020
         assert isinstance(caught.value.__cause__, RequestError)
-        assert caught.value.__cause__.code == -32601
+        assert caught.value.__cause__.code == -32603
 
 
 async def test_a_tool_with_broken_marks_is_not_listed(

@@ -375,6 +375,8 @@ async def test_what_a_function_refuses_is_not_there() -> None:
         unknown = await raw.send(call_tool("no_such"), bearer())
         assert (refused.status, refused.error["message"]) == (unknown.status, "Unknown tool: shut_down")
         assert refused.error["code"] == unknown.error["code"]
+        misspelt = await raw.send(call_tool("shut_dwn"), bearer())
+        assert misspelt.error["message"] == "Unknown tool: shut_dwn", "nobody is shown its name"
         assert (await raw.send(call_tool("shut_down"), bearer(subject="root"))).status == 200
 
 

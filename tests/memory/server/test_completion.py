@@ -120,7 +120,7 @@ async def test_an_unknown_reference_is_refused(subtests: pytest.Subtests, revisi
         ({"type": "ref/prompt", "name": "other"}, "size", "Unknown prompt: other"),
         ({"type": "ref/prompt", "name": "order"}, "weight", "no argument 'weight'; it has title, colour"),
         ({"type": "ref/resource", "uri": "x://{size}"}, "size", "x://{size}"),
-        ({"type": "ref/resource", "uri": "order"}, "size", "Unknown reference: order"),
+        ({"type": "ref/resource", "uri": "order"}, "size", "Unknown template: order"),
         ({"type": "ref/tool", "name": "order"}, "size", "ref"),
     ]
     for ref, argument, told in rows:

@@ -269,12 +269,12 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a name as the function": (
         lambda: ANYTHING("s").tool("search"),
         TypeError,
-        "@server.tool('search') gives no function; write @server.tool(name=...)",
+        "@server.tool('search') takes no name in this place: write name='search'",
     ),
     "a name as the prompt": (
         lambda: ANYTHING("s").prompt("search"),
         TypeError,
-        "@server.prompt('search') gives no function; write @server.prompt(name=...)",
+        "@server.prompt('search') takes no name in this place: write name='search'",
     ),
     "more than one": (
         lambda: ANYTHING("s").tool("search", "Searches."),
@@ -426,14 +426,28 @@ NO_TARGET = (
     "TcpServerParameters, UnixServerParameters, a Server, a Proxy or a Channel, not on "
 )
 PROGRAM = "; a program is started by StdioServerParameters(command, args)"
+PYTHON = "; a program is started by StdioServerParameters(sys.executable, ['server.py'])"
+CONFIGURATION = "; open_clients(...) opens the servers of a configuration"
 NO_URL = "a string must be the URL of a server, such as 'https://example.com/mcp', not "
 TARGETS: dict[str, tuple[Any, str]] = {
     "a number": (3, f"{NO_TARGET}int"),
     "the class": (Server, f"{NO_TARGET}the class Server"),
     "a command line": (["python", "server.py"], f"{NO_TARGET}list{PROGRAM}"),
-    "a path": (pathlib.PurePosixPath("server.py"), f"{NO_TARGET}PurePosixPath{PROGRAM}"),
-    "a path as text": ("server.py", f"{NO_URL}'server.py'{PROGRAM}"),
-    "a host": ("localhost:8000", f"{NO_URL}'localhost:8000'{PROGRAM}"),
+    "a path": (pathlib.PurePosixPath("server.py"), f"{NO_TARGET}PurePosixPath{PYTHON}"),
+    "a path as text": ("server.py", f"{NO_URL}'server.py'{PYTHON}"),
+    "a command": ("server", f"{NO_URL}'server'{PROGRAM}"),
+    "a command line as text": (
+        "npx -y @mcp/server",
+        f"{NO_URL}'…'; a program is started by StdioServerParameters('npx', [...])",
+    ),
+    "nothing": ("", f"{NO_URL}''{PROGRAM}"),
+    "a host": ("localhost:8000", f"{NO_URL}'localhost:8000'; write 'http://localhost:8000/mcp'"),
+    "a host and a path": (
+        "localhost:8000/x?key=secret",
+        f"{NO_URL}'localhost:8000/x?…'; write 'http://localhost:8000/x?…'",
+    ),
+    "a configuration": ({"mcpServers": {}}, f"{NO_TARGET}dict{CONFIGURATION}"),
+    "the path of a configuration": ("mcp.json", f"{NO_URL}'mcp.json'{CONFIGURATION}"),
 }
 
 

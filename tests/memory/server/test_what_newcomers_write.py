@@ -20,6 +20,12 @@ from trio_mcp import (
     open_client,
 )
 
+LISTS: dict[str, Callable[[Client], Awaitable[list[Any]]]] = {
+    "tools": Client.list_tools,
+    "prompts": Client.list_prompts,
+    "resources": Client.list_resources,
+    "resource templates": Client.list_resource_templates,
+}
 OPTIONS = "see WorkOptions: meta, input_responses, request_state, on_progress"
 
 
@@ -41,6 +47,36 @@ async def three() -> int:
 
 def three_in_a_thread() -> int:
     return "three"  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2026-07-28"])
+async def test_what_a_server_does_not_have_is_an_empty_list(revision: str) -> None:
+    """Nobody has to ask first what it has; one thing that is not there is still an error."""
+    async with open_client(Server("first"), revision=revision) as client:
+        for noun, list_all in LISTS.items():
+            assert await list_all(client) == [], noun
+        with pytest.raises(RequestError, match=r"^this server has no method tools/call \[-32601\]$"):
+            await client.call_tool("add")
+
+
+async def test_a_misspelt_name_gets_a_suggestion() -> None:
+    """Of what is shown: a tool that is disabled is none."""
+    server = Server("first")
+    server.tool(name="add_note")(three)
+    server.tool(name="add_tag")(three)
+    server.prompt(name="review")(forgets)
+    server.disable_tool("add_tag")
+    rows: dict[str, Callable[[Client], Awaitable[object]]] = {
+        "Unknown tool: ad_note; did you mean 'add_note'? [-32602]": lambda client: client.call_tool("ad_note"),
+        "Unknown tool: add_tags [-32602]": lambda client: client.call_tool("add_tags"),
+        "Unknown tool: sum [-32602]": lambda client: client.call_tool("sum"),
+        "Unknown prompt: rewiev; did you mean 'review'? [-32602]": lambda client: client.get_prompt("rewiev"),
+    }
+    async with open_client(server) as client:
+        for said, ask in rows.items():
+            with pytest.raises(RequestError) as caught:
+                await ask(client)
+            assert str(caught.value) == said
 
 
 @pytest.mark.parametrize("tool", [forgets, forgets_an_int])
@@ -202,5 +238,5 @@ async def test_what_the_pages_say_of_plain_functions() -> None:
             await client.call_tool("add", {"a": 1})
             with trio.fail_after(10):
                 assert await anext(changes) == ResourceUpdated(uri="score://today")
-        with pytest.raises(RequestError, match=r"^this server has no method prompts/list \[-32601\]$"):
-            await client.list_prompts()
+        with pytest.raises(RequestError, match=r"^this server has no method prompts/get \[-32601\]$"):
+            await client.get_prompt("none")

@@ -302,7 +302,10 @@ def test_a_signal_ends_everything_and_keeps_what_was_measured(
     [
         ([], "a TARGET is missing; see trio-mcp bench --help"),
         (["gopher://example.com/"], "gopher://example.com/ cannot be measured; what can begins with http, https"),
-        (["nothing-like-it"], "'nothing-like-it' is not a URL, not a Python file, and not a name"),
+        (
+            ["nothing-like-it"],
+            "'nothing-like-it' is not a URL such as http://localhost:8000/mcp, not a Python file, and not a name",
+        ),
         (["nothing.py"], "there is no file nothing.py"),
         (["tcp://127.0.0.1:1", "--header", "A: b"], "--header is for servers that are reached over HTTP"),
         (["http://127.0.0.1:1/mcp", "--arguments", "[1]"], "--arguments must be a JSON object"),

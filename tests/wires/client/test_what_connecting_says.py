@@ -196,17 +196,19 @@ async def test_an_era_that_a_url_does_not_serve_is_named() -> None:
                 raise AssertionError
         nursery.cancel_scope.cancel()
     assert str(caught.value) == (
-        f'{url} serves no HTTP+SSE, which era="sse" asks for (leave it out): Mcp-Session-Id is missing [-32600]'
+        f'{url} serves no HTTP+SSE, which era="sse" asks for (leave it out; or its URL ends in /sse): '
+        "Mcp-Session-Id is missing [-32600]"
     )
 
 
-async def test_a_silent_server_at_a_url_is_named() -> None:
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+async def test_a_silent_server_at_a_url_is_named(scheme: str) -> None:
     """The limit that passed is the client's, of the whole agreement."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     try:
-        assert await said_by(f"http://127.0.0.1:{port}/mcp", ConnectionLost, lambda: True) == (
-            f"the server at http://127.0.0.1:{port}/mcp has not agreed on a revision within 20 s (connect_timeout); "
+        assert await said_by(f"{scheme}://127.0.0.1:{port}/mcp", ConnectionLost, lambda: True) == (
+            f"the server at {scheme}://127.0.0.1:{port}/mcp has not agreed on a revision within 20 s (connect_timeout); "
             "if it only needs longer, pass limits=Limits(connect_timeout=...)"
         )
     finally:
