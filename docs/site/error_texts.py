@@ -56,8 +56,8 @@ NO_ERROR: Final = re.compile(
     | (.*\.)? ( _say | _agrees )
     # Names of tasks, and why they were ended.
     | .*\. ( start | start_soon | start_own | start_shielded | waiting | cancel | _cancel | end | stop )
-    | .*\. ( stop_reading | give_up | _give_up | \w+_parked ) | open_background | Background | ConnectionInfo
-    | Resynced
+    | .*\. ( stop_reading | give_up | _give_up | \w+_parked )
+    | open_background | Background | ConnectionInfo | Resynced
     # Other languages, and other programs.
     | .*\. ( startswith | replace | execute\w* | compile | create_histogram ) | cast | page_of | _Gauge
     """,
