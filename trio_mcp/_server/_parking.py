@@ -578,7 +578,7 @@ class Parking:
         self, token: bytes, answers: Mapping[str, types.InputResponse], params: Mapping[str, Any]
     ) -> HandlerRun:
         run = self._parked.get(token)
-        if run is None:
+        if run is None or (run.scope.cancel_called and not run.has_ended):  # it is gone, but for its cleanup
             raise StateRefused
         run.check(answers)  # invalid answers resume nothing, and the request may be sent again
         self._release(token)

@@ -346,6 +346,28 @@ async def test_while_parked_it_has_the_deadline_of_its_caller(autojump_clock: tr
         assert text(answered) == "Hello, Ada"
 
 
+async def test_a_parked_handler_whose_time_is_over_is_gone_while_it_cleans_up(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Promise 5: the second request is refused at once, and does not wait for the cleanup of the first one's handler."""
+    server = Server("slow")
+
+    @server.tool
+    async def greet(greeting: str, ctx: Context[Any]) -> str:
+        try:
+            return f"{greeting}, {await ask_name(ctx)}"
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(10)
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        with trio.move_on_after(10):
+            required = await client.request("tools/call", call())
+            await trio.sleep(11)
+        with trio.fail_after(1):
+            assert await refused(client, answering(required, accepted("Ada"))) == f"{REFUSED} -32602"
+
+
 @pytest.mark.parametrize("clock", ["request_timeout", "fail_after_silence"])
 async def test_a_parked_handler_outlives_a_clock_that_stands_still(
     clock: str, autojump_clock: trio.testing.MockClock
