@@ -224,7 +224,8 @@ class Judged:
     @property
     def patience(self) -> float:
         """How long a message may wait behind others that came at once: where a line is full, that holds up reading."""
-        holds_up = {"max_notifications", "max_waiting_bytes"} & set(self.begin["small"])
+        # What waiting notifications may weigh follows from `max_message_bytes`.
+        holds_up = {"max_notifications", "max_waiting_bytes", "max_message_bytes"} & set(self.begin["small"])
         return (
             3 * float(self.limits["slow_consumer_timeout"]) if holds_up else 0.0
         )  # several lines, one after another

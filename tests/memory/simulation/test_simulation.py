@@ -410,6 +410,20 @@ def test_what_was_found_does_not_come_back(what: str) -> None:
 # What the checker has called broken, and was not.
 
 MISJUDGED = {
+    "reading paused while notifications that a client handles slowly weighed as much as one message may": Program(
+        506335,
+        "messages",
+        (
+            Client(MODERN, ()),
+            Client(
+                "2025-03-26",
+                (Do("1", script=(Step("log", count=12),)),),
+                faults=(Fault("cut", 0.15),),
+                slow=True,
+            ),
+        ),
+        limits="messages",
+    ),
     "a listener that asks for what the callbacks of its client ask for has left": Program(
         2255,
         "websocket",
