@@ -224,7 +224,7 @@ class Judged:
     @property
     def patience(self) -> float:
         """How long a message may wait behind others that came at once: where a line is full, that holds up reading."""
-        holds_up = {"max_notifications", "max_waiting_bytes"} & set(self.begin["small"])
+        holds_up = {"max_notifications", "max_message_bytes", "max_waiting_bytes"} & set(self.begin["small"])
         return (
             3 * float(self.limits["slow_consumer_timeout"]) if holds_up else 0.0
         )  # several lines, one after another
