@@ -533,6 +533,8 @@ class Checker(ChangeRules):
                 or self.trouble(conn) < cancelled["i"]
             ):
                 continue
+            if any(event["t"] <= cancelled["t"] + self.tiny for event in self.gave_way(conn)):
+                continue  # its handlers end first
             leaving = self.of_client("leaving", conn)
             if leaving is not None and leaving["t"] <= cancelled["t"] + self.tiny:
                 continue

@@ -499,8 +499,8 @@ class ReconnectingConnection:
     async def _stay(self, connection: Connection, messages: ServerMessages) -> None:
         """Serve the connection, and those that follow it on its channel, until that ends."""
         backoff = Backoff(RESUBSCRIBE)
-        try:
-            async with open_hidden_nursery() as nursery:
+        async with open_hidden_nursery() as nursery:
+            try:
                 if self._while_connected is not None:
                     nursery.start_soon(self._while_connected, self)
                 following: Connection | None = connection
@@ -512,8 +512,8 @@ class ReconnectingConnection:
                     await connection.wait_over()
                     following = await self._agree_again(connection, messages, backoff)
                 nursery.cancel_scope.cancel(reason="the channel has ended")
-        finally:
-            self._cancel_late = None  # nothing starts in that nursery any more
+            finally:
+                self._cancel_late = None  # before the nursery ends: nothing starts in it any more
 
     async def _agree_again(
         self, stale: Connection, messages: ServerMessages, backoff: Backoff

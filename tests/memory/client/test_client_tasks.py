@@ -571,6 +571,16 @@ async def test_a_task_that_comes_while_the_client_is_being_left_ends_nothing(
     assert server.requests("tasks/cancel") == []
 
 
+async def test_a_task_that_comes_as_the_client_is_left_ends_nothing() -> None:
+    """It is read in the pass in which the nursery ends that would cancel it, before or after that, by chance."""
+    for _ in range(10):
+        server = Scripted(seen())
+        async with open_client(server, tasks="always") as client, trio.open_nursery() as nursery:
+            nursery.start_soon(client.aclose)
+            await trio.lowlevel.checkpoint()
+            server.say({"jsonrpc": "2.0", "id": "x", "result": created()})
+
+
 # The handle.
 
 

@@ -850,6 +850,21 @@ MISJUDGED = {
         ends_at=3.3,
         changes=(Change(1.0, "prompts"),),
     ),
+    "a session over a WebSocket made room for others while it served a call": Program(
+        309076670631,
+        "websocket",
+        (
+            Client(MODERN, (Do("4", "listen", at=1.0, what=("x://other",)),)),
+            Client(SUMMER, (Do("10", script=(Step("sleep", 1.0),)), Do("11", pad=5000)), watches=("tools",)),
+        ),
+        limits="kept",
+    ),
+    "a call was given up while its answer lay behind log messages that filled a small line": Program(
+        309076671649,
+        "lines",
+        (Client(MODERN, (Do("2", script=(Step("log", count=12),), give_up=GiveUp("cancel", 1.0)),), slow=True),),
+        limits="messages",
+    ),
 }
 
 
