@@ -651,7 +651,7 @@ class LowLevelClient:
         except RequestError as error:
             if pending is not None:
                 cache.refused(pending, error, getattr(params, "cursor", None))
-            if error.code == METHOD_NOT_FOUND and kind in LISTS and method.endswith("/list"):
+            if error.code == METHOD_NOT_FOUND and kind in LISTS and getattr(params, "cursor", None) is None:
                 return from_wire({LISTS[kind][0]: []}, kind)  # many servers declare what they do not have
             raise
         result = read_result(method, answered.result, kind)

@@ -195,20 +195,19 @@ class Upstream:
         uris: The resources that the client's session has subscribed to by hand.
         listening: The subscriptions of modern clients that were forwarded, by the id that they have here.
         users: How many requests use it.
-        loan: Its place, which it gives back when it has ended.
     """
 
     _options: UpstreamOptions
     _identity: ClientIdentity
     _session: SessionOfClient | None
     _background: Background
-    loan: Loan = attrs.field(init=False)
     description: Mapping[str, Any] = attrs.field(factory=dict[str, Any], init=False)
     uris: SubscribedUris = attrs.field(factory=SubscribedUris, init=False)
     listening: dict[RequestId, Exchange] = attrs.field(factory=dict[RequestId, Exchange], init=False)
     users: int = attrs.field(default=0, init=False)
     has_ended: bool = attrs.field(default=False, init=False)
     _last_used: float = attrs.field(factory=trio.current_time, init=False)
+    _loan: Loan = attrs.field(init=False)  # its place, given back when it has ended
     _callers: dict[RequestId, Caller] = attrs.field(factory=dict[RequestId, Caller], init=False)
     _reconnecting: ReconnectingConnection = attrs.field(init=False)
     _ended: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -217,7 +216,20 @@ class Upstream:
     def _limits(self) -> Limits:
         return self._options.limits
 
-    def __attrs_post_init__(self) -> None:
+    def _messages(self) -> ServerMessages:
+        questions = Questions(QuestionHandlers(), ClientCapabilities())
+        subscriptions = Subscriptions(self._missed, Callbacks(), warn_of_unknown=False)
+        return UpstreamMessages(questions, NotificationHandlers(), subscriptions, upstream=self)
+
+    # How long it lasts.
+
+    def begin(self, loan: Loan) -> None:
+        """Begin to connect, in a place that was lent.
+
+        Without one it is no cycle: what a client has declared would be kept until the garbage collector comes.
+        """
+        loan.hold()
+        self._loan = loan
         identity = attrs.evolve(self._identity, on_description=self._described)
         self._reconnecting = ReconnectingConnection(
             self._options.connector,
@@ -228,13 +240,7 @@ class Upstream:
             forget=self._missed,
             probe=self._identity.proposed is None,
         )
-
-    def _messages(self) -> ServerMessages:
-        questions = Questions(QuestionHandlers(), ClientCapabilities())
-        subscriptions = Subscriptions(self._missed, Callbacks(), warn_of_unknown=False)
-        return UpstreamMessages(questions, NotificationHandlers(), subscriptions, upstream=self)
-
-    # How long it lasts.
+        self._background.start_own(self.run, name="a connection of a proxy")
 
     async def run(self) -> None:
         """Connect, and stay connected until it is closed, lost for good or cancelled."""
@@ -244,7 +250,7 @@ class Upstream:
             _log.warning("a proxy cannot connect to its server: %s", error)
         finally:
             self.has_ended = True
-            self.loan.give_back()
+            self._loan.give_back()
             self._ended.set()
 
     def close(self) -> None:
@@ -269,7 +275,7 @@ class Upstream:
     @contextmanager
     def in_use(self) -> Generator[None]:
         """Keep it for the body."""
-        self.loan.hold()
+        self._loan.hold()
         self.users += 1
         try:
             yield
@@ -277,7 +283,7 @@ class Upstream:
             self.users -= 1
             self._last_used = trio.current_time()
             if not self.users and self._session is None:
-                self.loan.rest()
+                self._loan.rest()
 
     async def wait_idle(self, seconds: float) -> None:
         """Wait until it was not in use for so long, and at most twice as long; or has ended."""
@@ -588,9 +594,7 @@ class Upstreams:
             loan = self._places.lend(holder, "upstreams", 1, upstream.close, own_gives_way=True)
         except Overdrawn as error:
             raise RequestError(SERVER_BUSY, f"no further connection to the server: {error}") from None
-        loan.hold()
-        upstream.loan = loan
-        self._background.start_own(upstream.run, name="a connection of a proxy")
+        upstream.begin(loan)
         return upstream
 
     def share(self, key: SharedKey, make_identity: Callable[[], ClientIdentity]) -> Upstream:

@@ -9,8 +9,9 @@ import pytest
 import trio.testing
 from eras import ENDS
 from scripted_server import MODERN, ScriptedServer
+from wires import refusal
 
-from trio_mcp import Client, Pages, RemoteProtocolError, Revision, open_client
+from trio_mcp import Client, Pages, RemoteProtocolError, RequestError, Revision, open_client
 from trio_mcp.types import ListToolsResult, Tool
 
 ITEMS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -143,6 +144,21 @@ async def test_an_invalid_list_is_an_error(result: dict[str, Any]) -> None:
     async with open_client(server) as client:
         with pytest.raises(RemoteProtocolError, match="tools/list: "):
             await anext(client.list_tools())
+
+
+async def test_a_list_that_has_begun_does_not_end_where_there_is_none() -> None:
+    """Half a list is no list: the server was started again without its tools, for instance."""
+    server = ScriptedServer(MODERN)
+    server.script["tools/list"] = lambda m: (
+        refusal(m, -32601, "no such method")
+        if "cursor" in m["params"]
+        else server.complete(tools=[], nextCursor="1", ttlMs=0, cacheScope="private")
+    )
+    async with open_client(server) as client:
+        with pytest.raises(RequestError, match="no such method"):
+            await client.list_tools()
+        with pytest.raises(RequestError, match="no such method"):
+            await client.list_tools(cursor="1")
 
 
 async def test_meta_goes_with_each_page() -> None:

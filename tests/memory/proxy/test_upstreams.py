@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import pytest
 import trio
 import trio.testing
+from inside_proxy import Upstream
 from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client
 from scripted_target import LostServer, use
 
@@ -108,6 +110,28 @@ async def test_there_are_only_so_many() -> None:
             await trio.testing.wait_all_tasks_blocked()
             await idle.list_tools(fresh=True)
             assert len(raw.channels) == 4
+
+
+async def test_what_finds_no_place_is_not_kept() -> None:
+    """Not even until the garbage collector comes: what its client has declared may be large."""
+    raw = RawServer(LEGACY, lists)
+    async with open_asgi_client(McpASGI(Proxy(raw, limits=Limits(max_upstreams=2)))) as http:
+        target = HttpServerParameters("http://localhost/mcp", app=http)
+        async with open_client(target, era="modern") as client, trio.open_nursery() as nursery:
+            nursery.start_soon(client.call_tool, "never")
+            await raw.wait_for("tools/call")
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(5):
+                    with pytest.raises(RequestError, match="max_upstreams"):
+                        async with open_client(target, era="modern", roots=[]):
+                            raise AssertionError
+                kept = sum(type(each) is Upstream for each in gc.get_objects())
+            finally:
+                gc.enable()
+            nursery.cancel_scope.cancel()
+    assert kept == 1
 
 
 async def test_a_connection_does_not_give_way_while_one_of_its_requests_is_open() -> None:
