@@ -361,9 +361,11 @@ async def test_a_parked_handler_whose_time_is_over_is_gone_while_it_cleans_up(
                 await trio.sleep(10)
 
     async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        begun: list[dict[str, Any]] = []
         with trio.move_on_after(10):
-            required = await client.request("tools/call", call())
+            begun.append(await client.request("tools/call", call()))
             await trio.sleep(11)
+        (required,) = begun
         with trio.fail_after(1):
             assert await refused(client, answering(required, accepted("Ada"))) == f"{REFUSED} -32602"
 
