@@ -140,6 +140,22 @@ async def test_a_cancellation_that_the_answer_overtakes_is_withdrawn(
     assert cancelled == [slow]
 
 
+async def test_what_is_given_up_in_the_queue_is_never_written(autojump_clock: trio.testing.MockClock) -> None:
+    """Promise 2: neither the request nor a cancellation of it, and what comes behind it is written."""
+    channel = ScriptedChannel()
+    async with open_peer(channel, Handlers(), Limits()) as peer:
+        channel.stop_reading()
+        reading = channel.reading
+        await peer.notify("x/stuck")
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(1):
+            await peer.request("x/given-up")
+        await peer.notify("x/behind")
+        reading.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert [message["method"] for message in channel.sent] == ["x/stuck", "x/behind"]
+
+
 async def test_nothing_is_kept_of_calls_that_were_given_up(autojump_clock: trio.testing.MockClock) -> None:
     """Promise 10: however many, and whether they were ever answered or not."""
     channel = ScriptedChannel()
