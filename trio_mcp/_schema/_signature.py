@@ -29,7 +29,7 @@ from ._docstrings import parse_docstring
 from ._encode import Encoder, encoder, result_encoder, showing_encoder
 from ._generate import Schema, schema_of
 from ._hints import ENDLESS, Direction, HintReader, described, read_hint, refuse_ambiguous
-from ._members import UNRESOLVED, MemberHint, UnsupportedHint, unresolved
+from ._members import UNRESOLVED, MemberHint, UnsupportedHint, in_own_terms, unresolved
 from ._shapes import (
     AnyOf,
     Anything,
@@ -108,6 +108,8 @@ class CallSpec:
     _positional: tuple[tuple[str, Any], ...] = attrs.field(alias="positional", repr=False)
     _members: tuple[Member, ...] = attrs.field(alias="members", default=(), repr=False)
     _returns: Any = attrs.field(alias="returns", default=inspect.Signature.empty, repr=False)
+    # What makes the defaults that Python does not know, by parameter.
+    _made: Mapping[str, Callable[[], Any]] = attrs.field(alias="made", default=_NOTHING, repr=False)
     # What `isinstance` takes; `None` for anything.
     _classes: Any = attrs.field(alias="classes", default=None, repr=False)
 
@@ -162,6 +164,8 @@ class CallSpec:
         """Return converted arguments as positional and keyword arguments, which may be `values` itself."""
         if injected:
             values.update(injected)
+        if self._made:
+            values.update({name: make() for name, make in self._made.items() if name not in values})
         if not self._positional:
             return (), values
         positional = [
@@ -298,6 +302,7 @@ class _Reader:
         self._annotated = plain if is_function else type(plain).__call__
         text = self._annotated.__doc__ or (None if is_function else type(plain).__doc__)
         self._docstring = parse_docstring(text)
+        self._made: dict[str, Callable[[], Any]] = {}
 
     def spec(self, injected: HintTest, unstructured: HintTest, aside: HintTest) -> CallSpec:
         try:
@@ -333,6 +338,7 @@ class _Reader:
                 (name, found.default) for name, found in parameters.items() if found.kind is _POSITIONAL
             ),
             members=record.members,
+            made=self._made,
             returns=returned,
             classes=_classes_of(returned),
         )
@@ -359,20 +365,24 @@ class _Reader:
             if found.kind is inspect.Parameter.VAR_KEYWORD:
                 record.extra = reader.read_at(f"parameter {found.name!r}", hint)
             elif found.name not in provided:
-                has_default = found.default is not inspect.Parameter.empty
-                member = MemberHint(
-                    attribute=found.name,
-                    argument=found.name,
-                    hint=hint,
-                    optional=has_default,
-                    default=found.default if has_default else ABSENT,
-                )
+                member = self._member(found, hint)
                 members.append((member, self._docstring.arguments.get(found.name)))
         record.members = reader.read_members(members, "parameter {!r}")
         # **kwargs must not reach other parameters under their Python names: renamed, injected or bound ones.
         record.reserved = self._bound | inspect.signature(self._plain).parameters.keys()
         refuse_ambiguous(record)
         return record
+
+    def _member(self, found: inspect.Parameter, hint: Any) -> MemberHint:
+        given = ABSENT if found.default is inspect.Parameter.empty else found.default
+        try:
+            hint, default, make = in_own_terms(hint, given)
+        except UnsupportedHint as error:
+            raise UnsupportedHint(f"parameter {found.name!r}: {error}") from error
+        if make is not None:
+            self._made[found.name] = make
+        optional = make is not None or default is not ABSENT
+        return MemberHint(found.name, found.name, hint, optional=optional, default=default)
 
 
 def _without_partials(function: Any) -> tuple[Any, frozenset[str]]:

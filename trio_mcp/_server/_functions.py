@@ -24,7 +24,7 @@ from .._errors import RequestError, ToolError
 from .._limits import check_seconds, check_whole
 from .._logs import Log
 from .._peer._exchange import report_failure
-from .._schema import CallSpec, inspect_callable, misplaced_field, refuse_uncalled
+from .._schema import CallSpec, inspect_callable, is_field_of_pydantic, misplaced_field, refuse_uncalled
 from .._schema._members import UnsupportedHint
 from .._trio import sole_error
 from ._asking import failed_by_client
@@ -253,7 +253,7 @@ def read_handler(
             dependency is not sound.
         ValueError: The timeout or the limit is out of bounds.
     """
-    refuse_mistakes(function)
+    refuse_mistakes(function, may_describe=True)
     refuse_generator(function, may_yield=may_yield)
     spec = inspect_callable(function, injected=is_provided, unstructured=unstructured, aside=is_non_final)
     return _handler(function, spec, options, limit, is_timed=is_timed)
@@ -448,8 +448,12 @@ def refuse_generator(function: Callable[..., Any], *, may_yield: bool) -> None:
         )
 
 
-def refuse_mistakes(function: Callable[..., Any]) -> None:
+def refuse_mistakes(function: Callable[..., Any], *, may_describe: bool = False) -> None:
     """Refuse what can be registered, and is not meant: the error says what to write instead.
+
+    Args:
+        function: The function.
+        may_describe: Whether clients give its arguments, so that pydantic's `Field` may be a default.
 
     Raises:
         TypeError: It is no function; its first parameter is an object that no client can give; a context is not
@@ -474,7 +478,8 @@ def refuse_mistakes(function: Callable[..., Any]) -> None:
                 f"{name}(): parameter {parameter!r} has Depends(...) as its default; write it inside Annotated"
             )
         annotation = "..." if is_bare else inspect.formatannotation(found.annotation).strip("'")
-        mistake = misplaced_field(parameter, annotation, found.default)
+        is_described = may_describe and is_field_of_pydantic(found.default)
+        mistake = None if is_described else misplaced_field(parameter, annotation, found.default)
         if mistake is not None:
             raise TypeError(f"{name}(): parameter {parameter!r}: {mistake}")
 

@@ -10,6 +10,8 @@ import pathlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from typing import Annotated, Any
 
+import attrs
+import msgspec
 import pydantic
 import pydantic.dataclasses
 import pytest
@@ -43,16 +45,25 @@ def ours(copies: int = Field(ge=1)) -> None: ...  # type: ignore[assignment]
 def theirs(copies: int = pydantic.Field(3, ge=1)) -> None: ...
 
 
-def made(titles: list[str] = pydantic.Field(default_factory=list)) -> None: ...  # noqa: B008 - what is tested
+def strictly(copies: int = pydantic.Field(3, ge=1, strict=True)) -> None: ...
 
 
-def needed(title: str = pydantic.Field(description="The title.")) -> None: ...
+def elsewhere(copies: Annotated[int, pydantic.Field(validation_alias="count")]) -> None: ...
 
 
-def quoted(title: str | None = pydantic.Field(None)) -> None: ...
+def written(copies: int = pydantic.Field(3, json_schema_extra=lambda _schema: None)) -> None: ...
 
 
-def inside(copies: Annotated[int, pydantic.Field(default=3)]) -> None: ...
+def derived(copies: int = pydantic.Field(default_factory=len)) -> None: ...
+
+
+def of_dataclass(titles: list[str] = dataclasses.field(default_factory=list)) -> None: ...  # noqa: B008
+
+
+def of_struct(copies: int = msgspec.field(default=3)) -> None: ...
+
+
+def of_attrs(copies: int = attrs.field(default=3)) -> None: ...
 
 
 @dataclasses.dataclass
@@ -99,37 +110,51 @@ FUNCTIONS: dict[str, tuple[Any, str]] = {
             "copies: Annotated[int, Field(...)]"
         ),
     ),
-    "pydantic's": (
-        theirs,
+    "an option of pydantic's": (
+        strictly,
+        "strictly(): parameter 'copies': Field(strict=...) of pydantic is not supported for a parameter; leave it out",
+    ),
+    "an option inside": (
+        elsewhere,
         (
-            "theirs(): parameter 'copies': Field(...) is no default; write it inside Annotated: "
-            "copies: Annotated[int, Field(...)] = 3"
+            "elsewhere(): parameter 'copies': Field(validation_alias=...) of pydantic is not supported "
+            "for a parameter; leave it out"
         ),
     ),
-    "its factory": (
-        made,
+    "a function of the schema": (
+        written,
         (
-            "made(): parameter 'titles': Field(...) is no default; write it inside Annotated: "
-            "titles: Annotated[list[str], Field(...)] = list()"
+            "written(): parameter 'copies': Field(json_schema_extra=...) of pydantic is not supported "
+            "for a parameter; leave it out"
         ),
     ),
-    "without a default": (
-        needed,
+    "a factory of other members": (
+        derived,
         (
-            "needed(): parameter 'title': Field(...) is no default; write it inside Annotated: "
-            "title: Annotated[str, Field(...)]"
+            "derived(): parameter 'copies': Field(default_factory=...) of pydantic is not supported "
+            "for a parameter; leave it out"
         ),
     ),
-    "None": (
-        quoted,
+    "dataclasses.field": (
+        of_dataclass,
         (
-            "quoted(): parameter 'title': Field(...) is no default; write it inside Annotated: "
-            "title: Annotated[str | None, Field(...)] = None"
+            "of_dataclass(): parameter 'titles': dataclasses.field(...) is no default here; "
+            "write the default itself: titles: list[str] = ..."
         ),
     ),
-    "a default inside": (
-        inside,
-        "inside(): parameter 'copies': a default belongs after the type: Annotated[..., Field(...)] = 3",
+    "msgspec.field": (
+        of_struct,
+        (
+            "of_struct(): parameter 'copies': msgspec.field(...) is no default here; "
+            "write the default itself: copies: int = ..."
+        ),
+    ),
+    "attrs.field": (
+        of_attrs,
+        (
+            "of_attrs(): parameter 'copies': attrs.field(...) is no default here; "
+            "write the default itself: copies: int = ..."
+        ),
     ),
     "in a dataclass": (
         of_order,
