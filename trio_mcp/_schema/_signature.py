@@ -27,7 +27,7 @@ from .._printable import shown
 from ._decode import Decoder, decoder
 from ._docstrings import parse_docstring
 from ._encode import Encoder, encoder, result_encoder, showing_encoder
-from ._generate import Schema, schema_of
+from ._generate import Schema, schema_of, without_references
 from ._hints import ENDLESS, Direction, HintReader, described, read_hint, refuse_ambiguous
 from ._members import UNRESOLVED, MemberHint, UnsupportedHint, in_own_terms, unresolved
 from ._shapes import (
@@ -112,6 +112,24 @@ class CallSpec:
     _made: Mapping[str, Callable[[], Any]] = attrs.field(alias="made", default=_NOTHING, repr=False)
     # What `isinstance` takes; `None` for anything.
     _classes: Any = attrs.field(alias="classes", default=None, repr=False)
+
+    def without_references(self) -> CallSpec:
+        """Return it with schemas that are written out.
+
+        Raises:
+            TypeError: A class contains itself.
+        """
+        returned = _bare(self._returns)
+        output = self.output_schema
+        try:
+            return attrs.evolve(
+                self,
+                input_schema=without_references(self.input_schema, self.name),
+                output_schema=output
+                and without_references(output, getattr(returned, "__name__", repr(returned))),
+            )
+        except UnsupportedHint as error:
+            raise TypeError(f"{self.name}(): {error}") from error
 
     def decode(self, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Convert the arguments of a call, and do no more: `arrange` does the rest.

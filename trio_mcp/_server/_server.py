@@ -485,12 +485,14 @@ def _check_name_and_revisions(name: str, revisions: Sequence[Revision | str]) ->
         raise ValueError("a server needs a revision to speak: give one in revisions, or leave it out for all")
 
 
-def _check_lifespan(lifespan: Callable[..., object]) -> None:
+def _check_lifespan(lifespan: Callable[..., object] | None) -> None:
     """Refuse what is no lifespan before it is entered, which may be long after.
 
     Raises:
         TypeError: It is not a function of the server, or needs `asynccontextmanager`.
     """
+    if lifespan is None:
+        return
     given: Any = lifespan
     if not callable(given) or hasattr(given, "__aenter__"):  # what a decorated function returns
         raise TypeError(f"lifespan takes the function itself, without parentheses, not {type(given).__name__}")
@@ -549,6 +551,9 @@ class Server(AppRegistration, Servable[StateT]):
             `server/discover`, or hints by method. By default clients keep nothing.
         strict_arguments: Whether tools refuse ``"3"`` and ``"[1, 2]"`` where they take a number or an array. Some
             clients and models write JSON into a string; by default it is read, if the parameter takes no string.
+        inline_refs: Whether the schemas of tools that are made from hints are written without ``$ref``, for hosts
+            that follow no reference. A class that is used twice is then written twice; a tool with one that
+            contains itself is refused. By default such a class is a definition.
 
     Raises:
         TypeError: The rate is no text.
@@ -578,11 +583,11 @@ class Server(AppRegistration, Servable[StateT]):
         task_store: TaskStore | Callable[[], AbstractAsyncContextManager[TaskStore]] | None = None,
         cache: CacheHint | Mapping[str, CacheHint] | None = None,
         strict_arguments: bool = False,
+        inline_refs: bool = False,
     ) -> None:
         check_given(Server.__init__, locals())
         _check_name_and_revisions(name, revisions)
-        if lifespan is not None:
-            _check_lifespan(lifespan)
+        _check_lifespan(lifespan)
         limits = Limits() if limits is None else limits
         info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
@@ -597,7 +602,7 @@ class Server(AppRegistration, Servable[StateT]):
             Listing(page_size=page_size, cursor_key=cursor_key, cache=cache),
             ServerExtensions(extensions),
         )
-        application.tools.is_strict = strict_arguments
+        application.tools.is_strict, application.tools.is_inline = strict_arguments, inline_refs
         self.middleware: tuple[Middleware, ...] = tuple(middleware)
         self._lifespan = lifespan
         self._sealer = Sealer(request_state_keys)
