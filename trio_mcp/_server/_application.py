@@ -253,7 +253,8 @@ class Registration:
         with a mark that there are more.
 
         Args:
-            reference: A prompt's name, or the template of resources, as it was registered before.
+            reference: A prompt's name, as it was registered before; or the template of resources, which must be
+                there when serving begins.
             argument: The prompt's argument, or the template's variable.
             thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
 

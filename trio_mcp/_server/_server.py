@@ -663,7 +663,10 @@ class Server(AppRegistration, Servable[StateT]):
             yield state
 
     def _new_service(self, lifetime: Lifetime | None) -> AbstractAsyncContextManager[Service[StateT | None]]:
-        check_pages(self._application)
+        application = self._application
+        check_pages(application)
+        if application.custom.keys().isdisjoint(("resources/read", "resources/templates/list")):
+            application.completer.check_templates(application.resources.templates())
         given, stores = self._task_store, list[TaskStore]()
         if given is None or not callable(given):
             lifespan = self._lifespan_state()
