@@ -550,7 +550,8 @@ class Server(AppRegistration, Servable[StateT]):
         cache: How long clients may keep results, and for whom: one `CacheHint` for all lists and for
             `server/discover`, or hints by method. By default clients keep nothing.
         strict_arguments: Whether tools refuse ``"3"`` and ``"[1, 2]"`` where they take a number or an array. Some
-            clients and models write JSON into a string; by default it is read, if the parameter takes no string.
+            clients and models write JSON into a string; by default it is read, at any depth, where the schema
+            takes no string.
         inline_refs: Whether the schemas of tools that are made from hints are written without ``$ref``, for hosts
             that follow no reference. A class that is used twice is then written twice; a tool with one that
             contains itself is refused. By default such a class is a definition.
