@@ -371,15 +371,31 @@ def registering(server: object, what: str, given: Any, add: Callable[[Callable[.
     return decorator(add) if given is None else decorator(add)(given)
 
 
-def refuse_bare(what: str, given: object, example: str) -> None:
+def _refuse_bare(what: str, given: object, example: str) -> None:
     """Refuse what is no string as the first argument of a decorator, which needs one.
 
     Raises:
         TypeError: It is something else: the function itself, if the parentheses were forgotten.
     """
     if not isinstance(given, str):
-        found = "a function" if callable(given) else f"{given!r:.60}"
+        found = "()" if given is None else "a function" if callable(given) else f"{given!r:.60}"
         raise TypeError(f"@server.{what} needs more than {found}: write @server.{what}({example})")
+
+
+def with_example(example: str) -> Callable[[_Function], _Function]:
+    """Return a decorator for what registers by a string: it is shown an example if that is forgotten."""
+
+    def explain(method: _Function) -> _Function:
+        first = list(inspect.signature(method).parameters)[1]
+
+        @functools.wraps(method)
+        def register(*args: Any, **options: Any) -> Any:
+            _refuse_bare(method.__name__, args[1] if len(args) > 1 else options.get(first), example)
+            return method(*args, **options)
+
+        return cast("_Function", register)
+
+    return explain
 
 
 # Parameters that are provided, and the plan for filling them.

@@ -11,9 +11,9 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from functools import partial, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypedDict, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypedDict, cast, final
 
 import attrs
 import trio
@@ -509,6 +509,21 @@ def _check_lifespan(lifespan: Callable[..., object] | None) -> None:
         pass
 
 
+_Method = TypeVar("_Method", bound=Callable[..., None])
+
+
+def _refusing_options_of_run(init: _Method) -> _Method:
+    """Return a constructor that says where options of `Server.run` belong, which other libraries take here."""
+
+    @wraps(init)
+    def construct(self: object, *args: Any, **options: Any) -> None:
+        for name in options.keys() & RunOptions.__annotations__.keys():
+            raise TypeError(f"{name} is an option of run(): write server.run('streamable-http', {name}=...)")
+        init(self, *args, **options)
+
+    return cast("_Method", construct)
+
+
 @final
 class Server(AppRegistration, Servable[StateT]):
     """A program that offers tools, prompts and resources to models, through clients of every revision.
@@ -561,6 +576,7 @@ class Server(AppRegistration, Servable[StateT]):
         ValueError: The name is empty, there is no revision, or an option is out of bounds.
     """
 
+    @_refusing_options_of_run
     def __init__(
         self,
         name: str,
@@ -652,8 +668,15 @@ class Server(AppRegistration, Servable[StateT]):
                     f"lifespan {name_of(self._lifespan)}() has returned {type(opening).__name__}, which is no "
                     "async context manager: write @asynccontextmanager above an async def that yields"
                 )
-            async with opening as state:
-                yield state
+            try:
+                async with opening as state:
+                    yield state
+            except RuntimeError as error:
+                place = error.__traceback__ and error.__traceback__.tb_next
+                if not str(error).startswith("generator didn't ") or place is None or place.tb_next is not None:
+                    raise  # of something within it
+                name = name_of(self._lifespan)
+                raise RuntimeError(f"lifespan {name}() must yield exactly once: the state, or nothing") from error
 
     @asynccontextmanager
     async def _lifespan_in(

@@ -329,6 +329,26 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         TypeError,
         '@server.resource needs more than a function: write @server.resource("orders://recent")',
     ),
+    "a resource with nothing": (
+        lambda: ANYTHING("s").resource(),
+        TypeError,
+        '@server.resource needs more than (): write @server.resource("orders://recent")',
+    ),
+    "a completion with nothing": (
+        lambda: ANYTHING("s").completion(),
+        TypeError,
+        '@server.completion needs more than (): write @server.completion("summarise", "order_id")',
+    ),
+    "a bare completion": (
+        lambda: ANYTHING("s").completion(read),
+        TypeError,
+        '@server.completion needs more than a function: write @server.completion("summarise", "order_id")',
+    ),
+    "a server with a port": (
+        lambda: ANYTHING("s", port=8000),
+        TypeError,
+        "port is an option of run(): write server.run('streamable-http', port=...)",
+    ),
     "a completion of nothing": (
         lambda: ANYTHING("s").completion(read, "title"),
         TypeError,
@@ -431,6 +451,37 @@ def test_a_call_that_cannot_be_meant_is_refused_with_what_to_write(subtests: pyt
             with pytest.raises(kind) as caught:
                 call()
             assert str(caught.value) == message
+
+
+@contextlib.asynccontextmanager
+async def twice(_server: Server) -> AsyncGenerator[int]:
+    yield 1
+    yield 2
+
+
+@contextlib.asynccontextmanager
+async def never(_server: Server) -> AsyncGenerator[int]:
+    if _server.middleware:
+        yield 1
+
+
+@contextlib.asynccontextmanager
+async def within(_server: Server) -> AsyncGenerator[int]:
+    async with never(_server) as number:
+        yield number
+
+
+async def test_a_lifespan_yields_exactly_once() -> None:
+    """What it enters itself is not its own mistake."""
+    for lifespan in (twice, never):
+        with pytest.raises(RuntimeError) as caught:
+            async with open_client(Server("s", lifespan=lifespan)):
+                pass
+        name = lifespan.__name__
+        assert str(caught.value) == f"lifespan {name}() must yield exactly once: the state, or nothing"
+    with pytest.raises(RuntimeError, match=r"^generator didn't yield$"):
+        async with open_client(Server("s", lifespan=within)):
+            pass
 
 
 async def test_a_lifespan_that_is_no_async_context_manager_is_refused_when_it_is_entered() -> None:
