@@ -31,9 +31,10 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # before requests that fail when their server is silent, and a command line that answers for a model and has roots; 58,850
 # before the shares of the event loop and the ranks of connections went; 58,450 before connections that are made again,
 # refusals in other forms, values without a form, and masks for what variables hold; 58,650 before turns for threads,
-# schemas of others that are not plain, batches through middleware, and whatever gave way to others, went.
+# schemas of others that are not plain, batches through middleware, and whatever gave way to others, went; 58,070 before
+# pydantic's `Field` as a default, schemas without references, and JSON in the strings of nested members.
 FILES: Final = 271
-CODE_LINES: Final = 58_070
+CODE_LINES: Final = 58_100
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

@@ -302,7 +302,7 @@ class StreamableHttpChannel(Channel):
         async with await self._endpoint.post(outbound, headers) as response:
             await self._endpoint.take(response, outbound, self._endpoint.new_reader())
         if outbound.unanswered:
-            raise outbound.missing_answer()
+            raise self._endpoint.missing_answer(outbound)
 
     def _learn_tools(self, result: dict[str, Any]) -> bool:
         problems = self._tools.learn(result)
@@ -326,7 +326,7 @@ class StreamableHttpChannel(Channel):
                     self._session = self._inbox.session = session
                 await self._endpoint.take(response, outbound, self._endpoint.new_reader())
                 if outbound.unanswered:
-                    raise outbound.missing_answer()
+                    raise self._endpoint.missing_answer(outbound)
                 return False
         await self._fall_back(refusal)
         assert self._sse is not None

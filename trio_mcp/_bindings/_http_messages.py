@@ -261,11 +261,6 @@ class OutboundMessage:
         """Note that its last bytes are about to be sent."""
         self.is_sent = True
 
-    def missing_answer(self) -> RemoteProtocolError:
-        """Return the failure of its unanswered requests once the response has ended."""
-        problem = "" if self.problem is None else f": {self.problem}"
-        return RemoteProtocolError(f"the server ended the response without an answer{problem}")
-
 
 LARGE: Final = 4096
 """From how many bytes on a message is large."""
@@ -694,6 +689,11 @@ class RemoteEndpoint:
         response = await send_following(self.transport, request, urgent=urgent, max_redirects=redirects)
         self.inbox.sent = response.request.headers
         return response
+
+    def missing_answer(self, outbound: OutboundMessage) -> RemoteProtocolError:
+        """Return the failure of the unanswered requests of a message once its response has ended."""
+        problem = "" if outbound.problem is None else f": {outbound.problem}"
+        return RemoteProtocolError(f"{self._description} ended the response without an answer{problem}")
 
     async def take(self, response: HttpResponse, outbound: OutboundMessage, reader: SseReader) -> None:
         """Deliver the answers to a message, and what comes before them, from its response.

@@ -201,7 +201,7 @@ class HttpSession:
                     self._endpoint.inbox.on_release(id, None if reader.retry is None else reader.retry / 1000)
             await self._resume(outbound, reader, broken)
         if outbound.unanswered:
-            raise broken or outbound.missing_answer()
+            raise broken or self._endpoint.missing_answer(outbound)
 
     async def listen(self) -> None:
         """Keep the server's own stream open while the session lasts.

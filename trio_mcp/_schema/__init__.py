@@ -10,6 +10,7 @@ from ._encode import items_of as items_of
 from ._encode import result_to_json as result_to_json
 from ._encode import to_json as to_json
 from ._members import Field as Field
+from ._members import is_field_of_pydantic as is_field_of_pydantic
 from ._members import misplaced_field as misplaced_field
 from ._members import refuse_uncalled as refuse_uncalled
 from ._shapes import InvalidValue as InvalidValue

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never, final
 
 from .._absent import ABSENT
+from .._core._output_schemas import with_changed_subschemas
 from ._decode import INTEGER_NAME
 from ._encode import encoder, to_json
 from ._hints import branches_of_kind, find_tag, records_only
@@ -46,6 +47,7 @@ Schema: TypeAlias = dict[str, Any]
 _Named: TypeAlias = Record | Alias | Foreign
 
 _REFERENCE: Final = "#/$defs/{}"
+_REMARKS: Final = frozenset({"title", "description", "default", "examples"})
 
 
 def schema_of(shape: Shape) -> Schema:
@@ -55,6 +57,40 @@ def schema_of(shape: Shape) -> Schema:
         UnsupportedHint: A keyword or example that `Annotated` gives is not JSON.
     """
     return _Writer(shape).write()
+
+
+def without_references(schema: Schema, name: str) -> Schema:
+    """Return a schema that was generated, with all it refers to written out, for hosts that follow no reference.
+
+    Args:
+        schema: The schema.
+        name: What it is the schema of.
+
+    Raises:
+        UnsupportedHint: Something contains itself.
+    """
+    definitions: Mapping[str, Schema] = schema.get("$defs", {})
+
+    def written_out(part: Mapping[str, Any], within: tuple[str, ...]) -> Schema:
+        reference = str(part.get("$ref", ""))
+        title = reference.removeprefix("#/$defs/")
+        if reference == "#" or title in within:
+            recursive = name if reference == "#" else title
+            raise UnsupportedHint(
+                f"{recursive} contains itself, which needs a reference: leave out inline_refs=True"
+            )
+        # A mapping of pydantic's refers to definitions, too, and only repeats what these say.
+        left_out = ("$defs", "discriminator", *(("$ref",) if title in definitions else ()))
+        own = {keyword: value for keyword, value in part.items() if keyword not in left_out}
+        own = with_changed_subschemas(own, lambda inner, _: written_out(inner, within))
+        if title not in definitions:
+            return own
+        target = written_out(definitions[title], (*within, title))
+        if own.keys() & target.keys() <= _REMARKS:
+            return {**target, **own}
+        return {**own, "allOf": [target, *own.get("allOf", [])]}
+
+    return written_out(schema, ())
 
 
 @final

@@ -16,6 +16,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar, cast, final
 
 import attrs
@@ -346,14 +347,25 @@ class Remark:
     name: str | None = None
 
 
+_MEMBERS_OF_CLASSES: Final = {
+    ("dataclasses", "Field"): "dataclasses.field",
+    ("msgspec._core", "Field"): "msgspec.field",
+    ("attr._make", "_CountingAttr"): "attrs.field",
+}
+"""What describes a member of a class of theirs, and means nothing elsewhere."""
+
+
 def misplaced_field(name: str, annotation: str, default: object) -> str | None:
-    """Return what to write instead, if the default of a parameter or member is a `Field`, ours or pydantic's.
+    """Return what to write instead, if the default of a parameter or member is what describes one.
 
     Args:
         name: The parameter or member.
         annotation: How its type is written.
         default: Its default.
     """
+    made_by = _MEMBERS_OF_CLASSES.get((type(default).__module__, type(default).__name__))
+    if made_by is not None:
+        return f"{made_by}(...) is no default here; write the default itself: {name}: {annotation} = ..."
     if not isinstance(default, _field_classes()):
         return None
     further = _default_in(default)
@@ -376,6 +388,66 @@ def _default_in(item: object) -> str | None:
     if info.default_factory is not None:
         return f"{getattr(info.default_factory, '__name__', '...')}()"
     return None if info.is_required() else f"{info.default!r:.40}"
+
+
+_UNSUPPORTED: Final = (
+    "validation_alias", "serialization_alias", "discriminator", "deprecated", "exclude", "exclude_if", "frozen",
+    "validate_default", "field_title_generator", "init", "init_var", "kw_only", "repr",
+)  # fmt: skip
+"""Options of pydantic's `Field` that say nothing about a parameter, or what our `Field` cannot say."""
+
+
+def in_own_terms(hint: Any, default: object) -> tuple[Any, object, Callable[[], object] | None]:
+    """Return what pydantic's `Field` says of a parameter, as its default or inside `Annotated`, as we say it.
+
+    Args:
+        hint: Its type.
+        default: Its default; `ABSENT` if it has none.
+
+    Returns:
+        The hint, with what describes it; its default as far as it is a constant, and what makes the default, if
+        Python does not.
+
+    Raises:
+        UnsupportedHint: It says something that is not supported.
+    """
+    base, *remarks = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
+    theirs: list[Any] = [item for item in (*remarks, default) if is_field_of_pydantic(item)]
+    if not theirs:
+        return hint, default, None
+    make: Callable[[], object] | None = None
+    constant = ABSENT if is_field_of_pydantic(default) else default
+    described: list[object] = [item for item in remarks if not is_field_of_pydantic(item)]
+    for info in theirs:
+        _refuse_unsupported(info)
+        keywords, examples = info.json_schema_extra, info.examples or ()
+        described += info.metadata
+        described.append(
+            Field(info.description, name=info.alias, title=info.title, examples=examples, keywords=keywords)
+        )
+        if (constant is ABSENT or make is not None) and not info.is_required():
+            make = partial(info.get_default, call_default_factory=True)
+            constant = info.default if info.default_factory is None else _made(info.default_factory)
+    return cast("Any", typing.Annotated)[(base, *described)], constant, make
+
+
+def is_field_of_pydantic(item: object) -> bool:
+    """Whether something is what pydantic's `Field` returns."""
+    return isinstance(item, _field_classes()) and not isinstance(item, Field)
+
+
+def _refuse_unsupported(info: Any) -> None:
+    plain = type(info)()
+    found = [
+        name for name in _UNSUPPORTED if getattr(info, name, None) not in (getattr(plain, name, None), info.alias)
+    ]
+    found += [name for item in info.metadata for name in getattr(item, "__dict__", ()) if name not in BOUNDS]
+    if callable(info.json_schema_extra):
+        found.append("json_schema_extra")
+    if getattr(info, "default_factory_takes_validated_data", None):
+        found.append("default_factory")
+    if found:
+        raise UnsupportedHint(f"Field({found[0]}=...) of pydantic is not supported for a parameter; leave it out")
 
 
 _MADE_BY_CALLS: Final = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import re
 import types
 import typing
@@ -27,9 +28,9 @@ from .._printable import shown
 from ._decode import Decoder, decoder
 from ._docstrings import parse_docstring
 from ._encode import Encoder, encoder, result_encoder, showing_encoder
-from ._generate import Schema, schema_of
+from ._generate import Schema, schema_of, without_references
 from ._hints import ENDLESS, Direction, HintReader, described, read_hint, refuse_ambiguous
-from ._members import UNRESOLVED, MemberHint, UnsupportedHint, unresolved
+from ._members import UNRESOLVED, MemberHint, UnsupportedHint, in_own_terms, unresolved
 from ._shapes import (
     AnyOf,
     Anything,
@@ -72,6 +73,12 @@ MAX_TEXTS_BYTES: Final = 256 * 1024
 """What JSON in the strings of a call may take in memory once it is read, beyond twice what all strings do. What
 a server keeps is counted before they are read."""
 
+MAX_TEXTS: Final = 4_000
+"""How many strings of a call are looked at: a list may have very many."""
+
+_STRING_BYTES: Final = 49
+"""What Python adds to the characters of a string."""
+
 _EXACT: Final[Mapping[str, type]] = MappingProxyType({"integer": int, "boolean": bool})
 _LONG: Final = 1 << 64
 """Integers beyond this are looked at before they are written."""
@@ -108,8 +115,28 @@ class CallSpec:
     _positional: tuple[tuple[str, Any], ...] = attrs.field(alias="positional", repr=False)
     _members: tuple[Member, ...] = attrs.field(alias="members", default=(), repr=False)
     _returns: Any = attrs.field(alias="returns", default=inspect.Signature.empty, repr=False)
+    # What makes the defaults that Python does not know, by parameter.
+    _made: Mapping[str, Callable[[], Any]] = attrs.field(alias="made", default=_NOTHING, repr=False)
     # What `isinstance` takes; `None` for anything.
     _classes: Any = attrs.field(alias="classes", default=None, repr=False)
+
+    def without_references(self) -> CallSpec:
+        """Return it with schemas that are written out.
+
+        Raises:
+            TypeError: A class contains itself.
+        """
+        returned = _bare(self._returns)
+        output = self.output_schema
+        try:
+            return attrs.evolve(
+                self,
+                input_schema=without_references(self.input_schema, self.name),
+                output_schema=output
+                and without_references(output, getattr(returned, "__name__", repr(returned))),
+            )
+        except UnsupportedHint as error:
+            raise TypeError(f"{self.name}(): {error}") from error
 
     def decode(self, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Convert the arguments of a call, and do no more: `arrange` does the rest.
@@ -162,6 +189,8 @@ class CallSpec:
         """Return converted arguments as positional and keyword arguments, which may be `values` itself."""
         if injected:
             values.update(injected)
+        if self._made:
+            values.update({name: make() for name, make in self._made.items() if name not in values})
         if not self._positional:
             return (), values
         positional = [
@@ -298,6 +327,7 @@ class _Reader:
         self._annotated = plain if is_function else type(plain).__call__
         text = self._annotated.__doc__ or (None if is_function else type(plain).__doc__)
         self._docstring = parse_docstring(text)
+        self._made: dict[str, Callable[[], Any]] = {}
 
     def spec(self, injected: HintTest, unstructured: HintTest, aside: HintTest) -> CallSpec:
         try:
@@ -333,6 +363,7 @@ class _Reader:
                 (name, found.default) for name, found in parameters.items() if found.kind is _POSITIONAL
             ),
             members=record.members,
+            made=self._made,
             returns=returned,
             classes=_classes_of(returned),
         )
@@ -359,20 +390,24 @@ class _Reader:
             if found.kind is inspect.Parameter.VAR_KEYWORD:
                 record.extra = reader.read_at(f"parameter {found.name!r}", hint)
             elif found.name not in provided:
-                has_default = found.default is not inspect.Parameter.empty
-                member = MemberHint(
-                    attribute=found.name,
-                    argument=found.name,
-                    hint=hint,
-                    optional=has_default,
-                    default=found.default if has_default else ABSENT,
-                )
+                member = self._member(found, hint)
                 members.append((member, self._docstring.arguments.get(found.name)))
         record.members = reader.read_members(members, "parameter {!r}")
         # **kwargs must not reach other parameters under their Python names: renamed, injected or bound ones.
         record.reserved = self._bound | inspect.signature(self._plain).parameters.keys()
         refuse_ambiguous(record)
         return record
+
+    def _member(self, found: inspect.Parameter, hint: Any) -> MemberHint:
+        given = ABSENT if found.default is inspect.Parameter.empty else found.default
+        try:
+            hint, default, make = in_own_terms(hint, given)
+        except UnsupportedHint as error:
+            raise UnsupportedHint(f"parameter {found.name!r}: {error}") from error
+        if make is not None:
+            self._made[found.name] = make
+        optional = make is not None or default is not ABSENT
+        return MemberHint(found.name, found.name, hint, optional=optional, default=default)
 
 
 def _without_partials(function: Any) -> tuple[Any, frozenset[str]]:
@@ -420,8 +455,8 @@ def _bare(hint: Any) -> Any:
 # item.
 
 # Arguments of tools are JSON, but some clients write them as text in a form, and some models write an array or an
-# object into a string. That is read where nothing else could be meant: the schema of the parameter takes no
-# string.
+# object into a string. That is read where nothing else could be meant: the schema takes no string there. It is
+# done once decoding has failed, so arguments that are as they must be cost nothing.
 
 _STRING: Final = frozenset({"string"})
 
@@ -527,25 +562,79 @@ def read_texts(arguments: Mapping[str, Any], schema: Schema, most: int) -> dict[
     Args:
         arguments: The arguments of a call.
         schema: The schema of all of them.
-        most: How many bytes of memory what is read may take; nor does it take more than twice what all strings
-            of the call do, and `MAX_TEXTS_BYTES`.
+        most: How many bytes of memory what is read may take; nor does it take more than twice what the strings
+            do that are read, and `MAX_TEXTS_BYTES`.
     """
-    lengths = (len(value) for value in arguments.values() if isinstance(value, str))
-    most = min(most, MAX_TEXTS_BYTES + 2 * sum(lengths))
-    properties: Any = schema.get("properties", {})
-    read: dict[str, Any] = {}
-    for name, value in arguments.items():
-        part: Any = properties.get(name, schema.get("additionalProperties"))
-        if not isinstance(value, str) or _takes_string(part, schema):
-            continue
+    given = dict(arguments)
+    try:
+        read: dict[str, Any] = _Texts(schema, most).read(given, schema)
+    except RecursionError:  # what is so deep is refused for that
+        return None
+    return None if read is given else read
+
+
+@final
+@attrs.define
+class _Texts:
+    """Reads JSON in the strings of one call, at any depth; never what is in a text that it has read."""
+
+    _root: Schema
+    _most: int
+    _more: int = MAX_TEXTS_BYTES
+    _left: int = MAX_TEXTS
+
+    def read(self, value: Any, schema: Any) -> Any:
+        """Return a value with what its strings hold; itself, if that is nothing."""
+        if isinstance(value, str):
+            return value if self._left <= 0 or _takes_string(schema, self._root) else self._read_text(value)
+        if _json.is_array(value):
+            part = _branch_for("array", schema, self._root)
+            fixed, rest = part.get("prefixItems", ()), part.get("items")
+            read = [self.read(item, fixed[n] if n < len(fixed) else rest) for n, item in enumerate(value)]
+            return read if any(map(operator.is_not, read, value)) else value
+        if _json.is_object(value):
+            part = _branch_for("object", schema, self._root)
+            known, others = part.get("properties", {}), part.get("additionalProperties")
+            found = {name: self.read(inner, known.get(name, others)) for name, inner in value.items()}
+            return found if any(map(operator.is_not, found.values(), value.values())) else value
+        return value
+
+    def _read_text(self, value: str) -> Any:
+        self._left -= 1
+        self._more += 2 * (len(value) + _STRING_BYTES)
         try:
             text = value.encode()
-            if not _json.is_costlier(text, most):
-                read[name] = _json.decode(text)
-                most -= _json.cost_of_json(text)
+            if _json.is_costlier(text, min(self._most, self._more)):
+                return value
+            read = _json.decode(text)
         except (ValueError, RecursionError):
-            pass  # it stays what it is, and is refused for that
-    return {**arguments, **read} if read else None
+            return value  # it stays what it is, and is refused for that
+        cost = _json.cost_of_json(text)
+        self._most -= cost
+        self._more -= cost
+        return read
+
+
+def _branch_for(kind: str, schema: Any, root: Schema) -> Mapping[str, Any]:
+    """Return the only branch that may take arrays, or objects; one that says nothing if there are several."""
+    branches = _branches_for(kind, schema, root)
+    return branches[0] if len(branches) == 1 else {}
+
+
+def _branches_for(kind: str, schema: Any, root: Schema) -> list[Mapping[str, Any]]:
+    """Return the branches of a schema that may take arrays, or objects, as far as that is easily seen."""
+    match schema:
+        case {"$ref": str(reference)}:
+            definition: Any = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"))
+            return _branches_for(kind, root if reference == "#" else definition, root)
+        case {"anyOf": [*branches]} | {"oneOf": [*branches]}:
+            return [found for branch in branches for found in _branches_for(kind, branch, root)]
+        case {"type": str(found)} if found == kind:
+            return [schema]
+        case {"type": [*several]} if kind in several:
+            return [schema]
+        case _:
+            return []
 
 
 def _takes_string(schema: Any, root: Schema) -> bool:

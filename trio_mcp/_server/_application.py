@@ -37,7 +37,7 @@ from ._context import (
     origin_of,
 )
 from ._extensions import ServerExtensions
-from ._functions import MethodHandler, decorator, pass_throttle, read_handler, refuse_bare, registering
+from ._functions import MethodHandler, decorator, pass_throttle, read_handler, registering, with_example
 from ._input_required import Asking
 from ._listing import Listing, described, read_params, refuse_many
 from ._permits import Permit, Throttle, read_scopes, read_throttle
@@ -242,6 +242,7 @@ class Registration:
 
     # Completion.
 
+    @with_example('"summarise", "order_id"')
     def completion(
         self, reference: str, argument: str, *, thread: bool = True
     ) -> Callable[[_Function], _Function]:
@@ -253,7 +254,8 @@ class Registration:
         with a mark that there are more.
 
         Args:
-            reference: A prompt's name, or the template of resources, as it was registered before.
+            reference: A prompt's name, as it was registered before; or the template of resources, which must be
+                there when serving begins.
             argument: The prompt's argument, or the template's variable.
             thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
 
@@ -263,7 +265,6 @@ class Registration:
 
         Spec: 2026-07-28, server/utilities/completion.
         """
-        refuse_bare("completion", reference, '"summarise", "order_id"')
         check_given(Registration.completion, locals())
         return decorator(
             lambda function: self._application.completer.add(function, reference, argument, thread=thread)
@@ -297,6 +298,7 @@ class Registration:
 
     # Resources.
 
+    @with_example('"orders://recent"')
     def resource(
         self, uri: str, /, *, unsafe_variables: Collection[str] = (), **options: Unpack[FunctionOptions]
     ) -> Callable[[_Function], _Function]:
@@ -344,7 +346,6 @@ class Registration:
         """
         check_options(options, FunctionOptions)
         check_given(Registration.resource, {"unsafe_variables": unsafe_variables})
-        refuse_bare("resource", uri, '"orders://recent"')
         size, kind = options.get("size"), options.get("mime_type")
         if size is not None:
             check_whole("size", size, at_least=0)
@@ -669,6 +670,7 @@ class Registration:
 
     # Methods and notifications.
 
+    @with_example('"tools/list"')
     def request_handler(
         self, method: str, *, keep: bool = False, resume: Literal["park", "replay", "never"] = "park"
     ) -> Callable[[MethodHandler], MethodHandler]:
@@ -691,7 +693,6 @@ class Registration:
                 and is no list; there is no such `resume`.
         """
         check_given(Registration.request_handler, {"keep": keep, "resume": resume})
-        refuse_bare("request_handler", method, '"tools/list"')
         check_options_of_method(method, keep=keep, resume=resume)
         is_ours = method in WITHOUT_HANDLER
         if is_ours or method in self._application.custom:
@@ -706,6 +707,7 @@ class Registration:
 
         return decorator(register)
 
+    @with_example('"com.example/saved"')
     def notification_handler(self, method: str) -> Callable[[NotificationHandler], NotificationHandler]:
         """Register the handler of a notification of clients: ``@server.notification_handler("x/y")``.
 
@@ -720,7 +722,6 @@ class Registration:
         Raises:
             ValueError: It has such a handler already, the connection itself handles it, or no client sends it.
         """
-        refuse_bare("notification_handler", method, '"com.example/saved"')
         check_notification_method(method)
         if method in self._application.notification_handlers:
             raise ValueError(f"{method} has a handler already")

@@ -24,7 +24,7 @@ from .._errors import RequestError, ToolError
 from .._limits import check_seconds, check_whole
 from .._logs import Log
 from .._peer._exchange import report_failure
-from .._schema import CallSpec, inspect_callable, misplaced_field, refuse_uncalled
+from .._schema import CallSpec, inspect_callable, is_field_of_pydantic, misplaced_field, refuse_uncalled
 from .._schema._members import UnsupportedHint
 from .._trio import sole_error
 from ._asking import failed_by_client
@@ -253,7 +253,7 @@ def read_handler(
             dependency is not sound.
         ValueError: The timeout or the limit is out of bounds.
     """
-    refuse_mistakes(function)
+    refuse_mistakes(function, may_describe=True)
     refuse_generator(function, may_yield=may_yield)
     spec = inspect_callable(function, injected=is_provided, unstructured=unstructured, aside=is_non_final)
     return _handler(function, spec, options, limit, is_timed=is_timed)
@@ -371,15 +371,31 @@ def registering(server: object, what: str, given: Any, add: Callable[[Callable[.
     return decorator(add) if given is None else decorator(add)(given)
 
 
-def refuse_bare(what: str, given: object, example: str) -> None:
+def _refuse_bare(what: str, given: object, example: str) -> None:
     """Refuse what is no string as the first argument of a decorator, which needs one.
 
     Raises:
         TypeError: It is something else: the function itself, if the parentheses were forgotten.
     """
     if not isinstance(given, str):
-        found = "a function" if callable(given) else f"{given!r:.60}"
+        found = "()" if given is None else "a function" if callable(given) else f"{given!r:.60}"
         raise TypeError(f"@server.{what} needs more than {found}: write @server.{what}({example})")
+
+
+def with_example(example: str) -> Callable[[_Function], _Function]:
+    """Return a decorator for what registers by a string: it is shown an example if that is forgotten."""
+
+    def explain(method: _Function) -> _Function:
+        first = list(inspect.signature(method).parameters)[1]
+
+        @functools.wraps(method)
+        def register(*args: Any, **options: Any) -> Any:
+            _refuse_bare(method.__name__, args[1] if len(args) > 1 else options.get(first), example)
+            return method(*args, **options)
+
+        return cast("_Function", register)
+
+    return explain
 
 
 # Parameters that are provided, and the plan for filling them.
@@ -448,8 +464,12 @@ def refuse_generator(function: Callable[..., Any], *, may_yield: bool) -> None:
         )
 
 
-def refuse_mistakes(function: Callable[..., Any]) -> None:
+def refuse_mistakes(function: Callable[..., Any], *, may_describe: bool = False) -> None:
     """Refuse what can be registered, and is not meant: the error says what to write instead.
+
+    Args:
+        function: The function.
+        may_describe: Whether clients give its arguments, so that pydantic's `Field` may be a default.
 
     Raises:
         TypeError: It is no function; its first parameter is an object that no client can give; a context is not
@@ -474,7 +494,8 @@ def refuse_mistakes(function: Callable[..., Any]) -> None:
                 f"{name}(): parameter {parameter!r} has Depends(...) as its default; write it inside Annotated"
             )
         annotation = "..." if is_bare else inspect.formatannotation(found.annotation).strip("'")
-        mistake = misplaced_field(parameter, annotation, found.default)
+        is_described = may_describe and is_field_of_pydantic(found.default)
+        mistake = None if is_described else misplaced_field(parameter, annotation, found.default)
         if mistake is not None:
             raise TypeError(f"{name}(): parameter {parameter!r}: {mistake}")
 

@@ -5,7 +5,7 @@ Completion is of arguments of prompts and of variables of resource templates, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Container, Iterable, Mapping, Sized
 from itertools import islice
 from typing import Any, Final, Protocol, final
 
@@ -306,6 +306,10 @@ class Completer:
         completer = read_given(
             function, _given, {"thread": thread}, what=_VALUE, optional=("arguments",), may_yield=True
         )
+        self._refuse_missing(reference, argument)
+        self._functions[key] = completer
+
+    def _refuse_missing(self, reference: str, argument: str) -> None:
         template = types.ResourceTemplateReference(uri=reference)
         try:
             self._choices(template if "{" in reference else types.PromptReference(name=reference), argument)
@@ -313,7 +317,25 @@ class Completer:
             raise ValueError(
                 f"completion({reference!r}, {argument!r}) has nothing to complete yet: {error.message}"
             ) from None
-        self._functions[key] = completer
+
+    def check_templates(self, known: Container[str]) -> None:
+        """Check that there is what is completed for templates, which may be registered after their completions.
+
+        Args:
+            known: The templates of the server.
+
+        Raises:
+            ValueError: There is no such template, or it has no such variable.
+        """
+        for kind, reference, argument in self._functions:
+            if kind is not types.ResourceTemplateReference:
+                continue
+            if reference not in known:
+                raise ValueError(
+                    f"completion({reference!r}, {argument!r}) has nothing to complete: "
+                    f"this server has no template {reference}"
+                )
+            self._refuse_missing(reference, argument)
 
     async def complete(
         self, params: types.CompleteRequestParams, context: Context[Any], threads: Threads

@@ -129,6 +129,11 @@ class ResourceRegistry:
             )
         return choices[argument]
 
+    def templates(self) -> frozenset[str]:
+        """Return the templates, also hidden ones, and those of directories."""
+        found = (entry.item.source.template for entry in self.entries)
+        return frozenset(template.uri_template for template in found if template is not None)
+
     def check_typed(self, uri: str, values: Mapping[str, str]) -> None:
         """Check what a client has typed for variables of a template, before a function completes it.
 

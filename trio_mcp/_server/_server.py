@@ -11,9 +11,9 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from functools import partial, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypedDict, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypedDict, cast, final
 
 import attrs
 import trio
@@ -485,12 +485,14 @@ def _check_name_and_revisions(name: str, revisions: Sequence[Revision | str]) ->
         raise ValueError("a server needs a revision to speak: give one in revisions, or leave it out for all")
 
 
-def _check_lifespan(lifespan: Callable[..., object]) -> None:
+def _check_lifespan(lifespan: Callable[..., object] | None) -> None:
     """Refuse what is no lifespan before it is entered, which may be long after.
 
     Raises:
         TypeError: It is not a function of the server, or needs `asynccontextmanager`.
     """
+    if lifespan is None:
+        return
     given: Any = lifespan
     if not callable(given) or hasattr(given, "__aenter__"):  # what a decorated function returns
         raise TypeError(f"lifespan takes the function itself, without parentheses, not {type(given).__name__}")
@@ -505,6 +507,21 @@ def _check_lifespan(lifespan: Callable[..., object]) -> None:
         ) from None
     except ValueError:  # of some written in C
         pass
+
+
+_Method = TypeVar("_Method", bound=Callable[..., None])
+
+
+def _refusing_options_of_run(init: _Method) -> _Method:
+    """Return a constructor that says where options of `Server.run` belong, which other libraries take here."""
+
+    @wraps(init)
+    def construct(self: object, *args: Any, **options: Any) -> None:
+        for name in options.keys() & RunOptions.__annotations__.keys():
+            raise TypeError(f"{name} is an option of run(): write server.run('streamable-http', {name}=...)")
+        init(self, *args, **options)
+
+    return cast("_Method", construct)
 
 
 @final
@@ -548,13 +565,18 @@ class Server(AppRegistration, Servable[StateT]):
         cache: How long clients may keep results, and for whom: one `CacheHint` for all lists and for
             `server/discover`, or hints by method. By default clients keep nothing.
         strict_arguments: Whether tools refuse ``"3"`` and ``"[1, 2]"`` where they take a number or an array. Some
-            clients and models write JSON into a string; by default it is read, if the parameter takes no string.
+            clients and models write JSON into a string; by default it is read, at any depth, where the schema
+            takes no string.
+        inline_refs: Whether the schemas of tools that are made from hints are written without ``$ref``, for hosts
+            that follow no reference. A class that is used twice is then written twice; a tool with one that
+            contains itself is refused. By default such a class is a definition.
 
     Raises:
         TypeError: The rate is no text.
         ValueError: The name is empty, there is no revision, or an option is out of bounds.
     """
 
+    @_refusing_options_of_run
     def __init__(
         self,
         name: str,
@@ -578,11 +600,11 @@ class Server(AppRegistration, Servable[StateT]):
         task_store: TaskStore | Callable[[], AbstractAsyncContextManager[TaskStore]] | None = None,
         cache: CacheHint | Mapping[str, CacheHint] | None = None,
         strict_arguments: bool = False,
+        inline_refs: bool = False,
     ) -> None:
         check_given(Server.__init__, locals())
         _check_name_and_revisions(name, revisions)
-        if lifespan is not None:
-            _check_lifespan(lifespan)
+        _check_lifespan(lifespan)
         limits = Limits() if limits is None else limits
         info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
@@ -597,7 +619,7 @@ class Server(AppRegistration, Servable[StateT]):
             Listing(page_size=page_size, cursor_key=cursor_key, cache=cache),
             ServerExtensions(extensions),
         )
-        application.tools.is_strict = strict_arguments
+        application.tools.is_strict, application.tools.is_inline = strict_arguments, inline_refs
         self.middleware: tuple[Middleware, ...] = tuple(middleware)
         self._lifespan = lifespan
         self._sealer = Sealer(request_state_keys)
@@ -646,8 +668,15 @@ class Server(AppRegistration, Servable[StateT]):
                     f"lifespan {name_of(self._lifespan)}() has returned {type(opening).__name__}, which is no "
                     "async context manager: write @asynccontextmanager above an async def that yields"
                 )
-            async with opening as state:
-                yield state
+            try:
+                async with opening as state:
+                    yield state
+            except RuntimeError as error:
+                place = error.__traceback__ and error.__traceback__.tb_next
+                if not str(error).startswith("generator didn't ") or place is None or place.tb_next is not None:
+                    raise  # of something within it
+                name = name_of(self._lifespan)
+                raise RuntimeError(f"lifespan {name}() must yield exactly once: the state, or nothing") from error
 
     @asynccontextmanager
     async def _lifespan_in(
@@ -658,7 +687,10 @@ class Server(AppRegistration, Servable[StateT]):
             yield state
 
     def _new_service(self, lifetime: Lifetime | None) -> AbstractAsyncContextManager[Service[StateT | None]]:
-        check_pages(self._application)
+        application = self._application
+        check_pages(application)
+        if application.custom.keys().isdisjoint(("resources/read", "resources/templates/list")):
+            application.completer.check_templates(application.resources.templates())
         given, stores = self._task_store, list[TaskStore]()
         if given is None or not callable(given):
             lifespan = self._lifespan_state()

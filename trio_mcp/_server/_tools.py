@@ -296,10 +296,12 @@ class ToolRegistry(NamedRegistry[RegisteredTool]):
 
     Attributes:
         is_strict: Whether further tools refuse JSON in a string where a parameter takes no string.
+        is_inline: Whether schemas of further tools that are made from hints are written without references.
         has_apps: Whether a tool was ever registered that a page shows, or that says who may call it.
     """
 
     is_strict = False
+    is_inline = False
     has_apps = False
 
     def add(
@@ -319,6 +321,8 @@ class ToolRegistry(NamedRegistry[RegisteredTool]):
         unstructured, limit = has_no_schema if output_schema is None else anything, options.get("limit")
         if input_schema is None:
             handler = read_handler(function, options, limit=limit, unstructured=unstructured)
+            if self.is_inline:
+                handler = attrs.evolve(handler, spec=handler.spec.without_references())
         else:
             handler = read_with_schema(function, input_schema, options, limit=limit, unstructured=unstructured)
         spec = handler.spec

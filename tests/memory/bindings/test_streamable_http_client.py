@@ -245,6 +245,40 @@ async def test_a_request_that_fails_fails_alone(
             await check(failing, code, match)
 
 
+NAMED: Final[list[tuple[Handler, str]]] = [
+    (lambda call: call.answer(b'{"a": '), "sent a message that is not JSON: "),
+    (lambda call: call.answer(b"[" * 3_000), "sent a message that is not JSON: "),
+    (lambda call: call.answer(b"", 202), "answered a request with HTTP status 202 and no message"),
+    (
+        lambda call: call.answer(b"<html>", 200, "text/html"),
+        "answered with text/html instead of a message: '<html>'; ",
+    ),
+    (lambda call: call.answer({"id": None}), "answered with an invalid message: "),
+    (
+        lambda call: call.answer(result("other")),
+        "ended the response without an answer: it answers 'other', which ",
+    ),
+    (lambda call: call.answer(b"[]"), "ended the response without an answer: what came is a list"),
+]
+
+
+async def test_what_cannot_be_used_names_the_server_without_its_secrets(
+    subtests: pytest.Subtests, autojump_clock: trio.testing.MockClock
+) -> None:
+    """One client may have many servers."""
+
+    async def check(failing: Handler, begin: str) -> None:
+        async with client_of(failing) as (client, _):
+            with pytest.raises(RemoteProtocolError) as caught:
+                await client.request("x/fail")
+            assert str(caught.value).startswith(f"the server at {URL.partition('?')[0]} {begin}")
+            assert "secret" not in str(caught.value)
+
+    for failing, begin in NAMED:
+        with subtests.test(begin=begin):
+            await check(failing, begin)
+
+
 @pytest.mark.parametrize("ending", ["cut", "ended", "silent", "nonsense", "not json", "large"])
 async def test_a_stream_that_ends_without_an_answer_fails_its_request(
     ending: str, autojump_clock: trio.testing.MockClock

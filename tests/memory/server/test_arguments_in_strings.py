@@ -88,7 +88,7 @@ async def test_json_in_a_string_is_read_where_no_string_is_taken(subtests: pytes
 
 
 async def test_what_the_string_holds_must_fit_like_any_argument(subtests: pytest.Subtests) -> None:
-    """Only whole arguments are read, once; unknown ones are refused by name."""
+    """What a string holds is not read again; unknown arguments are refused by name."""
     rows: list[tuple[dict[str, Any], str]] = [
         ({"copies": "many"}, 'copies: expected an integer, got "many"'),
         ({"copies": "3.5"}, "copies: expected an integer, got 3.5"),
@@ -104,6 +104,44 @@ async def test_what_the_string_holds_must_fit_like_any_argument(subtests: pytest
     for arguments, problem in rows:
         with subtests.test(arguments=arguments, problem=problem):
             assert (await said(shelf(), "put", arguments)).startswith(f"Invalid arguments for put: {problem}")
+
+
+async def test_members_and_items_are_read_alike(subtests: pytest.Subtests) -> None:
+    """At any depth where the schema takes no string, in whatever class; of several that may be meant, none is."""
+    server = Server("shelf")
+
+    @server.tool
+    async def put(
+        node: Node | None = None,
+        line: Line | None = None,
+        sizes: dict[str, list[float]] | None = None,
+        pairs: list[tuple[int, str, bool]] | None = None,
+        either: Node | Line | None = None,
+    ) -> str:
+        return repr((node, line, sizes, pairs, either))
+
+    rows: list[tuple[dict[str, Any], tuple[object, ...]]] = [
+        ({"node": {"value": "1", "children": [{"value": "2"}]}}, (Node(1, [Node(2)]), None, None, None, None)),
+        ({"node": {"value": 1, "children": '[{"value": 2}]'}}, (Node(1, [Node(2)]), None, None, None, None)),
+        ({"line": {"title": "3", "copies": "4"}}, (None, Line(title="3", copies=4), None, None, None)),
+        ({"sizes": {"a": ["1.5", 2], "b": "[3]"}}, (None, None, {"a": [1.5, 2.0], "b": [3.0]}, None, None)),
+        ({"pairs": [["1", "2", "true"]]}, (None, None, None, [(1, "2", True)], None)),
+    ]
+    for arguments, values in rows:
+        with subtests.test(arguments=arguments):
+            assert await said(server, "put", arguments) == repr(values)
+    texts: list[tuple[dict[str, Any], str]] = [
+        ({"node": {"value": "one"}}, 'node.value: expected an integer, got "one"'),
+        ({"node": {"value": 1, "children": '[{"value": "2"}]'}}, "node.children[0].value: expected an integer"),
+        ({"either": {"value": "1"}}, 'either: value: expected an integer, got "1"'),
+        ({"sizes": {"a": ["1"] * 4_001}}, 'sizes.a[4000]: expected a number, got "1"'),
+    ]  # fmt: skip
+    for arguments, problem in texts:
+        with subtests.test(problem=problem):
+            text = await said(server, "put", arguments)
+            assert text.startswith(f"Invalid arguments for put: {problem}"), text
+    text = await said(shelf(strict=True), "put", {"node": {"value": "1"}})
+    assert text == 'Invalid arguments for put: node.value: expected an integer, got "1"'
 
 
 async def test_a_tool_that_takes_unknown_arguments_takes_them_as_its_hint_says() -> None:

@@ -199,12 +199,70 @@ async def test_a_template_is_completed_by_function(revision: Revision) -> None:
     def ids(value: str, arguments: Mapping[str, str]) -> list[str]:
         return ["12", "15"]
 
+    @server.resource("orders://{year}/{id}")
+    def order(year: str, id: str) -> str:
+        return year + id
+
     ref = {"type": "ref/resource", "uri": "orders://{year}/{id}"}
     completion = await complete(server, "id", "1", revision=revision, ref=ref)
     assert completion["values"] == ["12", "15"]
     with pytest.raises(RequestError) as caught:
-        await complete(server, "year", "1", revision=revision, ref=ref)
+        await complete(server, "month", "1", revision=revision, ref=ref)
     assert caught.value.code == -32602
+
+
+async def test_a_template_that_is_completed_is_there_when_serving_begins() -> None:
+    """A misspelt one would never be completed. One of a directory counts, and a hidden one."""
+
+    def completing(reference: str, argument: str) -> Server:
+        server = Server("s")
+
+        @server.completion(reference, argument)
+        def complete(value: str) -> list[str]:
+            return []
+
+        def order(id: str) -> str:
+            return id
+
+        server.resource("orders://{id}")(order)
+        server.resource("drafts://{id}")(order)
+        server.disable_resource("drafts://{id}")
+        server.add_directory(".", uri="dir:///")
+        return server
+
+    for reference, argument in (("orders://{id}", "id"), ("drafts://{id}", "id"), ("dir:///{+path}", "path")):
+        async with open_client(completing(reference, argument)):
+            pass
+    texts = {
+        ("order://{id}", "id"): (
+            "completion('order://{id}', 'id') has nothing to complete: this server has no template order://{id}"
+        ),
+        ("orders://{id}", "ids"): (
+            "completion('orders://{id}', 'ids') has nothing to complete yet: "
+            "template orders://{id} has no variable 'ids'; it has id"
+        ),
+    }
+    for (reference, argument), text in texts.items():
+        with pytest.raises(ValueError) as caught:
+            async with open_client(completing(reference, argument)):
+                pass
+        assert str(caught.value) == text
+
+
+async def test_templates_of_a_handler_of_ones_own_are_not_known() -> None:
+    """Its author serves them."""
+    server = Server("s")
+
+    @server.completion("orders://{id}", "id")
+    def ids(value: str) -> list[str]:
+        return ["12"]
+
+    @server.request_handler("resources/read")
+    async def read(params: Mapping[str, Any], ctx: Context) -> types.ReadResourceResult:
+        return types.ReadResourceResult(contents=[])
+
+    completion = await complete(server, "id", "1", ref={"type": "ref/resource", "uri": "orders://{id}"})
+    assert completion["values"] == ["12"]
 
 
 class Templates:

@@ -10,6 +10,8 @@ import pathlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from typing import Annotated, Any
 
+import attrs
+import msgspec
 import pydantic
 import pydantic.dataclasses
 import pytest
@@ -43,16 +45,25 @@ def ours(copies: int = Field(ge=1)) -> None: ...  # type: ignore[assignment]
 def theirs(copies: int = pydantic.Field(3, ge=1)) -> None: ...
 
 
-def made(titles: list[str] = pydantic.Field(default_factory=list)) -> None: ...  # noqa: B008 - what is tested
+def strictly(copies: int = pydantic.Field(3, ge=1, strict=True)) -> None: ...
 
 
-def needed(title: str = pydantic.Field(description="The title.")) -> None: ...
+def elsewhere(copies: Annotated[int, pydantic.Field(validation_alias="count")]) -> None: ...
 
 
-def quoted(title: str | None = pydantic.Field(None)) -> None: ...
+def written(copies: int = pydantic.Field(3, json_schema_extra=lambda _schema: None)) -> None: ...
 
 
-def inside(copies: Annotated[int, pydantic.Field(default=3)]) -> None: ...
+def derived(copies: int = pydantic.Field(default_factory=len)) -> None: ...
+
+
+def of_dataclass(titles: list[str] = dataclasses.field(default_factory=list)) -> None: ...  # noqa: B008
+
+
+def of_struct(copies: int = msgspec.field(default=3)) -> None: ...
+
+
+def of_attrs(copies: int = attrs.field(default=3)) -> None: ...
 
 
 @dataclasses.dataclass
@@ -99,37 +110,51 @@ FUNCTIONS: dict[str, tuple[Any, str]] = {
             "copies: Annotated[int, Field(...)]"
         ),
     ),
-    "pydantic's": (
-        theirs,
+    "an option of pydantic's": (
+        strictly,
+        "strictly(): parameter 'copies': Field(strict=...) of pydantic is not supported for a parameter; leave it out",
+    ),
+    "an option inside": (
+        elsewhere,
         (
-            "theirs(): parameter 'copies': Field(...) is no default; write it inside Annotated: "
-            "copies: Annotated[int, Field(...)] = 3"
+            "elsewhere(): parameter 'copies': Field(validation_alias=...) of pydantic is not supported "
+            "for a parameter; leave it out"
         ),
     ),
-    "its factory": (
-        made,
+    "a function of the schema": (
+        written,
         (
-            "made(): parameter 'titles': Field(...) is no default; write it inside Annotated: "
-            "titles: Annotated[list[str], Field(...)] = list()"
+            "written(): parameter 'copies': Field(json_schema_extra=...) of pydantic is not supported "
+            "for a parameter; leave it out"
         ),
     ),
-    "without a default": (
-        needed,
+    "a factory of other members": (
+        derived,
         (
-            "needed(): parameter 'title': Field(...) is no default; write it inside Annotated: "
-            "title: Annotated[str, Field(...)]"
+            "derived(): parameter 'copies': Field(default_factory=...) of pydantic is not supported "
+            "for a parameter; leave it out"
         ),
     ),
-    "None": (
-        quoted,
+    "dataclasses.field": (
+        of_dataclass,
         (
-            "quoted(): parameter 'title': Field(...) is no default; write it inside Annotated: "
-            "title: Annotated[str | None, Field(...)] = None"
+            "of_dataclass(): parameter 'titles': dataclasses.field(...) is no default here; "
+            "write the default itself: titles: list[str] = ..."
         ),
     ),
-    "a default inside": (
-        inside,
-        "inside(): parameter 'copies': a default belongs after the type: Annotated[..., Field(...)] = 3",
+    "msgspec.field": (
+        of_struct,
+        (
+            "of_struct(): parameter 'copies': msgspec.field(...) is no default here; "
+            "write the default itself: copies: int = ..."
+        ),
+    ),
+    "attrs.field": (
+        of_attrs,
+        (
+            "of_attrs(): parameter 'copies': attrs.field(...) is no default here; "
+            "write the default itself: copies: int = ..."
+        ),
     ),
     "in a dataclass": (
         of_order,
@@ -304,6 +329,26 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         TypeError,
         '@server.resource needs more than a function: write @server.resource("orders://recent")',
     ),
+    "a resource with nothing": (
+        lambda: ANYTHING("s").resource(),
+        TypeError,
+        '@server.resource needs more than (): write @server.resource("orders://recent")',
+    ),
+    "a completion with nothing": (
+        lambda: ANYTHING("s").completion(),
+        TypeError,
+        '@server.completion needs more than (): write @server.completion("summarise", "order_id")',
+    ),
+    "a bare completion": (
+        lambda: ANYTHING("s").completion(read),
+        TypeError,
+        '@server.completion needs more than a function: write @server.completion("summarise", "order_id")',
+    ),
+    "a server with a port": (
+        lambda: ANYTHING("s", port=8000),
+        TypeError,
+        "port is an option of run(): write server.run('streamable-http', port=...)",
+    ),
     "a completion of nothing": (
         lambda: ANYTHING("s").completion(read, "title"),
         TypeError,
@@ -406,6 +451,37 @@ def test_a_call_that_cannot_be_meant_is_refused_with_what_to_write(subtests: pyt
             with pytest.raises(kind) as caught:
                 call()
             assert str(caught.value) == message
+
+
+@contextlib.asynccontextmanager
+async def twice(_server: Server) -> AsyncGenerator[int]:
+    yield 1
+    yield 2
+
+
+@contextlib.asynccontextmanager
+async def never(_server: Server) -> AsyncGenerator[int]:
+    if _server.middleware:
+        yield 1
+
+
+@contextlib.asynccontextmanager
+async def within(_server: Server) -> AsyncGenerator[int]:
+    async with never(_server) as number:
+        yield number
+
+
+async def test_a_lifespan_yields_exactly_once() -> None:
+    """What it enters itself is not its own mistake."""
+    for lifespan in (twice, never):
+        with pytest.raises(RuntimeError) as caught:
+            async with open_client(Server("s", lifespan=lifespan)):
+                pass
+        name = lifespan.__name__
+        assert str(caught.value) == f"lifespan {name}() must yield exactly once: the state, or nothing"
+    with pytest.raises(RuntimeError, match=r"^generator didn't yield$"):
+        async with open_client(Server("s", lifespan=within)):
+            pass
 
 
 async def test_a_lifespan_that_is_no_async_context_manager_is_refused_when_it_is_entered() -> None:
