@@ -506,12 +506,15 @@ class Checker(ChangeRules):
                 yield Violation("", i, f"{request.token} was cancelled, and its handler goes on")
 
     def was_parked_unseen(self, request: Request, i: int) -> bool:
-        """Whether a modern handler may wait for answers to what it has asked in a response that the wire has lost."""
+        """Whether a modern handler may wait for answers to what it has asked in a response that the wire has spoilt.
+
+        The log may tell of the damage after the client has left: the response was on its way then.
+        """
         return (
             (self.is_http and self.is_modern(request.conn))
             and any(event["i"] < i for event in self.of_token[request.token]["asking"])
             and any(
-                event["kind"] == "half_close" and event["stream"] == request.out.stream and event["i"] < i
+                event["kind"] in {"half_close", "corrupt"} and event["stream"] == request.out.stream
                 for event in self.by_kind["damage"]
             )
         )

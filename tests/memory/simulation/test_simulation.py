@@ -859,6 +859,50 @@ MISJUDGED = {
         ),
         limits="kept",
     ),
+    "a handler waited for the answer to a question that was lost on its way to a client that left": Program(
+        510163508019,
+        "http",
+        (
+            Client(
+                MODERN,
+                (
+                    Do(
+                        "1",
+                        "dependency",
+                        script=(Step("ask", ask=Ask("3", "sample")),),
+                        give_up=GiveUp("steps", steps=60),
+                    ),
+                    Do("4"),
+                    Do("5", "level"),
+                    Do("6", "ping"),
+                    Do("7", give_up=GiveUp("steps", steps=25)),
+                ),
+                damages=(Damage("half_close", 5),),
+            ),
+        ),
+    ),
+    "a handler waited for the answer to a question that came as no JSON to a client that left": Program(
+        510163510413,
+        "json",
+        (
+            Client(
+                MODERN,
+                (
+                    Do("1", "prompt", script=(Step("ask", ask=Ask("2", "sample")),)),
+                    Do("6"),
+                    Do("10"),
+                    Do("11", "ping"),
+                    Do("12", "prompt", script=(Step("ask", ask=Ask("13", "elicit")),)),
+                    Do("15", at=0.362, script=(Step("ask", ask=Ask("16")),), give_up=GiveUp("steps", steps=21)),
+                    Do("19", "notify"),
+                    Do("21", "listen", seconds=1.0, what=("prompts",)),
+                ),
+                faults=(Fault("stall", 0.0, 0.1), Fault("break", 0.05)),
+                damages=(Damage("split", 7, 100, 0.1), Damage("corrupt", 14)),
+            ),
+        ),
+        changes=(Change(3.2, "announce", count=2),),
+    ),
     "a call was given up while its answer lay behind log messages that filled a small line": Program(
         309076671649,
         "lines",
