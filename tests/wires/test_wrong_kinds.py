@@ -651,7 +651,7 @@ async def test_a_type_error_of_middleware_stays_itself() -> None:
         {"revisions": ("2025-11-25",)},
         {"middleware": ()},
         {"icons": None, "cache": None, "rate": None},
-        {"limits": Limits(), "strict_arguments": True, "request_state_keys": [b"x" * 32]},
+        {"limits": Limits(), "strict_input": True, "request_state_keys": [b"x" * 32]},
     ],
 )
 def test_what_is_of_the_right_kind_is_taken(options: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast, final
@@ -75,6 +76,15 @@ a server keeps is counted before they are read."""
 
 MAX_TEXTS: Final = 4_000
 """How many strings of a call are looked at: a list may have very many."""
+
+MAX_COMPARED: Final = 10
+"""How many unknown names of a call are compared with known ones, because that takes time."""
+
+MAX_COMPARED_NAME: Final = 64
+"""How long such a name may be."""
+
+_ALIKE: Final = 0.7
+"""How much alike two names are, of 1, if the one is meant by the other: "titles" by "titel"."""
 
 _STRING_BYTES: Final = 49
 """What Python adds to the characters of a string."""
@@ -556,18 +566,24 @@ def _fits(shape: Shape, text: str) -> bool:
     return True
 
 
-def read_texts(arguments: Mapping[str, Any], schema: Schema, most: int) -> dict[str, Any] | None:
-    """Return arguments with what strings hold as JSON, where the schema takes no string; `None` if none does.
+def read_leniently(
+    arguments: Mapping[str, Any], schema: Schema, most: int, left_out: list[str] | None
+) -> dict[str, Any] | None:
+    """Return arguments as they were probably meant; `None` if that is as they came.
+
+    Strings are read as JSON where the schema takes no string. Members that the schema does not know are left out,
+    unless their name is much like one that is missing: then the value has its place, and the name is wrong.
 
     Args:
         arguments: The arguments of a call.
         schema: The schema of all of them.
         most: How many bytes of memory what is read may take; nor does it take more than twice what the strings
             do that are read, and `MAX_TEXTS_BYTES`.
+        left_out: Where names are added that are left out. `None` if none is.
     """
     given = dict(arguments)
     try:
-        read: dict[str, Any] = _Texts(schema, most).read(given, schema)
+        read: dict[str, Any] = _Lenient(schema, most, left_out).read(given, schema)
     except RecursionError:  # what is so deep is refused for that
         return None
     return None if read is given else read
@@ -575,16 +591,18 @@ def read_texts(arguments: Mapping[str, Any], schema: Schema, most: int) -> dict[
 
 @final
 @attrs.define
-class _Texts:
-    """Reads JSON in the strings of one call, at any depth; never what is in a text that it has read."""
+class _Lenient:
+    """Reads the arguments of one call, at any depth; never what is in a text that it has read."""
 
     _root: Schema
     _most: int
+    _left_out: list[str] | None
     _more: int = MAX_TEXTS_BYTES
     _left: int = MAX_TEXTS
+    _compared: int = 0
 
     def read(self, value: Any, schema: Any) -> Any:
-        """Return a value with what its strings hold; itself, if that is nothing."""
+        """Return a value as it was probably meant; itself, if that is so."""
         if isinstance(value, str):
             return value if self._left <= 0 or _takes_string(schema, self._root) else self._read_text(value)
         if _json.is_array(value):
@@ -595,9 +613,29 @@ class _Texts:
         if _json.is_object(value):
             part = _branch_for("object", schema, self._root)
             known, others = part.get("properties", {}), part.get("additionalProperties")
-            found = {name: self.read(inner, known.get(name, others)) for name, inner in value.items()}
-            return found if any(map(operator.is_not, found.values(), value.values())) else value
+            is_open = others is not False or self._left_out is None or value.keys() <= known.keys()
+            kept = value if is_open else self._without_unknown(value, known)
+            found = {name: self.read(inner, known.get(name, others)) for name, inner in kept.items()}
+            is_same = len(found) == len(value) and not any(map(operator.is_not, found.values(), value.values()))
+            return value if is_same else found
         return value
+
+    def _without_unknown(self, value: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._left_out is not None, "its caller has looked"
+        missing = [name.casefold() for name in known if name not in value]
+        kept: dict[str, Any] = {}
+        for name, inner in value.items():
+            if name in known or self._is_misspelt(name, missing):
+                kept[name] = inner
+            else:
+                self._left_out.append(name)
+        return kept
+
+    def _is_misspelt(self, name: str, missing: Collection[str]) -> bool:
+        self._compared += 1
+        if self._compared > MAX_COMPARED or len(name) > MAX_COMPARED_NAME:
+            return False
+        return bool(get_close_matches(name.casefold(), missing, 1, _ALIKE))
 
     def _read_text(self, value: str) -> Any:
         self._left -= 1

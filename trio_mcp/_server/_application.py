@@ -145,6 +145,8 @@ class Registration:
                 becomes a task where the function calls `Context.begin_task`. Default: it is a task at once.
             restartable: Whether a task is run again, from the beginning, that its process has not ended: by the
                 next one that opens the store (`open_sqlite_task_store`) and serves the tool. Default: it fails.
+            strict_input: Whether arguments are refused that do not fit the schema to the letter; see `Server`.
+                Default: as the server has it.
             input_schema: The schema of the arguments, sent to the letter and enforced. Then the function takes
                 the arguments as they are, a mapping, in its first parameter that is neither a context nor a
                 dependency: ``async def run(arguments: Mapping[str, Any], ctx: Context) -> …``.

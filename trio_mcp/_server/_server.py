@@ -564,9 +564,10 @@ class Server(AppRegistration, Servable[StateT]):
             the server runs.
         cache: How long clients may keep results, and for whom: one `CacheHint` for all lists and for
             `server/discover`, or hints by method. By default clients keep nothing.
-        strict_arguments: Whether tools refuse ``"3"`` and ``"[1, 2]"`` where they take a number or an array. Some
-            clients and models write JSON into a string; by default it is read, at any depth, where the schema
-            takes no string.
+        strict_input: Whether tools refuse arguments that do not fit their schemas to the letter. Some clients and
+            models write JSON into a string (``"3"``), or add arguments of their own. By default such JSON is
+            read, at any depth, where the schema takes no string, and what a schema made from hints does not know
+            is left out, with a line in the log; but a name much like one that is missing is refused.
         inline_refs: Whether the schemas of tools that are made from hints are written without ``$ref``, for hosts
             that follow no reference. A class that is used twice is then written twice; a tool with one that
             contains itself is refused. By default such a class is a definition.
@@ -599,7 +600,7 @@ class Server(AppRegistration, Servable[StateT]):
         cursor_key: bytes | None = None,
         task_store: TaskStore | Callable[[], AbstractAsyncContextManager[TaskStore]] | None = None,
         cache: CacheHint | Mapping[str, CacheHint] | None = None,
-        strict_arguments: bool = False,
+        strict_input: bool = False,
         inline_refs: bool = False,
     ) -> None:
         check_given(Server.__init__, locals())
@@ -619,7 +620,7 @@ class Server(AppRegistration, Servable[StateT]):
             Listing(page_size=page_size, cursor_key=cursor_key, cache=cache),
             ServerExtensions(extensions),
         )
-        application.tools.is_strict, application.tools.is_inline = strict_arguments, inline_refs
+        application.tools.is_strict, application.tools.is_inline = strict_input, inline_refs
         self.middleware: tuple[Middleware, ...] = tuple(middleware)
         self._lifespan = lifespan
         self._sealer = Sealer(request_state_keys)

@@ -29,7 +29,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import report_failure
 from .._revisions import INPUT_METHODS, Revision
-from .._schema import CallSpec, InvalidValue, is_unstructured, items_of, read_texts, result_to_json
+from .._schema import CallSpec, InvalidValue, is_unstructured, items_of, read_leniently, result_to_json
 from .._trio import propagating
 from ..types import (
     AudioContent,
@@ -63,6 +63,9 @@ from ._threads import Threads
 
 _log: Final = Log("trio_mcp.server")
 
+MAX_NAMED: Final = 10
+"""How many unknown arguments of a call the log names."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 """Valid names of tools (SEP-986)."""
 
@@ -77,6 +80,7 @@ class ToolOptions(Description, RunOptions, total=False):
     poll: float
     ask_first: bool
     restartable: bool
+    strict_input: bool
     input_schema: Mapping[str, Any] | None
     output_schema: Mapping[str, Any] | None
     ui: str | None
@@ -94,7 +98,8 @@ class RegisteredTool:
         marks: The arguments that HTTP header fields repeat.
         check_output: Validates structured output against a schema that was not made from hints.
         is_simple: Whether it is called here, as `HandlerFunction.is_simple` says.
-        is_strict: Whether JSON in a string is refused where a parameter takes no string.
+        is_strict: Whether arguments must be what the schema says.
+        has_own_schema: Whether its author has written the schema.
         is_open: Whether it returns a list of anything: a value, or what is shown if blocks or media are in it.
         is_wrapped: Whether its structured output is wrapped for clients that know only objects there.
         is_text: Whether a `str` that it returns is its result.
@@ -108,6 +113,7 @@ class RegisteredTool:
     check_output: Callable[[Any], None] | None
     is_simple: bool
     is_strict: bool
+    has_own_schema: bool
     is_open: bool
     is_wrapped: bool
     is_text: bool
@@ -200,10 +206,18 @@ class RegisteredTool:
         try:
             return self.handler.spec.decode(arguments)
         except InvalidValue:
-            read = None if self.is_strict else read_texts(arguments, self.handler.spec.input_schema, most)
+            if self.is_strict:
+                raise
+            left_out: list[str] = []
+            kept = None if self.has_own_schema else left_out
+            read = read_leniently(arguments, self.handler.spec.input_schema, most, kept)
             if read is None:
                 raise
-        return self.handler.spec.decode(read)
+        values = self.handler.spec.decode(read)
+        if left_out:
+            names, more = ", ".join(left_out[:MAX_NAMED]), ", ..." if len(left_out) > MAX_NAMED else ""
+            _log.warning("tool %s ignored arguments it does not know: %s%s", self.tool.name, names, more)
+        return values
 
     def _structured(self, returned: object, context: Context[Any]) -> dict[str, Any] | CallToolResult:
         """Return what `tool_result` makes of structured output, as plain JSON of a revision: it is made often.
@@ -295,7 +309,7 @@ class ToolRegistry(NamedRegistry[RegisteredTool]):
     """The tools of a server, in the order in which they were registered.
 
     Attributes:
-        is_strict: Whether further tools refuse JSON in a string where a parameter takes no string.
+        is_strict: Whether arguments must be what the schemas say, unless a tool says otherwise.
         is_inline: Whether schemas of further tools that are made from hints are written without references.
         has_apps: Whether a tool was ever registered that a page shows, or that says who may call it.
     """
@@ -359,7 +373,8 @@ class ToolRegistry(NamedRegistry[RegisteredTool]):
             marks=marks,
             check_output=check_output,
             is_simple=handler.is_simple,
-            is_strict=self.is_strict,
+            is_strict=options.get("strict_input", self.is_strict),
+            has_own_schema=input_schema is not None,
             is_open=is_open,
             is_wrapped=is_wrapped,
             is_text=spec.output_schema is None and spec.may_return(str),
