@@ -118,6 +118,8 @@ class ReconnectingConnection:
     _backoff: Backoff | None = attrs.field(init=False)
     _is_agreeing: bool = attrs.field(default=False, init=False)
     _agreed: Connection | None = attrs.field(default=None, init=False)
+    # That of the connection, and of earlier ones whose calls are answered and not yet done with.
+    _peers: list[Peer] = attrs.field(factory=list[Peer], init=False)
     _agreed_at: float | None = attrs.field(default=None, init=False)
     # Set by a task that waits for the connection: another agreement is then made without a pause.
     _wanted: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -318,8 +320,9 @@ class ReconnectingConnection:
         if self._is_closing:
             return  # once more would cancel what closing is waiting for
         self._is_closing = True
-        if self._agreed is not None and self._agreed.peer.end is not None:
-            self._agreed.peer.cut_callbacks()
+        for peer in self._peers:
+            if peer.end is not None:
+                peer.cut_callbacks()
         self._until_closing.cancel(reason="the client was closed")
         self._wake_waiting()
 
@@ -486,6 +489,8 @@ class ReconnectingConnection:
         """Use the connection for all calls from now on."""
         if self._agreed is not None:
             self._forget(None)  # changes since the last connection were not notified
+        used = connection.peer
+        self._peers = [peer for peer in self._peers if peer.is_waited_for and peer is not used] + [used]
         self._agreed = connection
         self._agreed_at = trio.current_time()
         self._wanted = trio.Event()

@@ -152,6 +152,11 @@ class Peer:
         """Stop `fail_after_silence` and `request_timeout` for every request that is pending, during a block."""
         return self._sender.clocks_stopped()
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the caller of a request has not gone on yet: once it is answered, callbacks may still run."""
+        return bool(self._sender.calls)
+
     def cut_callbacks(self) -> None:
         """The connection is lost, and its owner leaves: nothing that had come before is handled any more."""
         for call in self._sender.calls.values():

@@ -37,6 +37,7 @@ from trio_mcp import (
     Limits,
     LocalProtocolError,
     Pages,
+    Progress,
     RemoteProtocolError,
     RequestError,
     RestartPolicy,
@@ -549,20 +550,16 @@ async def test_a_client_closes_while_it_answers_a_question(autojump_clock: trio.
         assert events == ["asked", "cleaned up"]
 
 
-async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.testing.MockClock) -> None:
-    """Who waits for it is told, and the pause is not waited out."""
+@asynccontextmanager
+async def open_restartable(channels: Sequence[ScriptedChannel], first_delay: float) -> AsyncGenerator[Client]:
+    """Open a client of a server in this process that is as restartable as one of its own; it is left by `aclose`."""
+    opened = iter(channels)
 
-    class Restarting:
-        """A server in this process that dies, and is as restartable as a process."""
+    @asynccontextmanager
+    async def open_next(limits: Limits) -> AsyncGenerator[Channel]:
+        await trio.lowlevel.checkpoint()
+        yield next(opened)
 
-        restart = RestartPolicy(first_delay=1000, max_delay=1000)
-
-        @asynccontextmanager
-        async def open(self, limits: Limits) -> AsyncGenerator[Channel]:
-            await trio.lowlevel.checkpoint()
-            yield channel
-
-    channel = ScriptedChannel(legacy_server())
     capabilities = ClientCapabilities()
     identity = ClientIdentity(OURSELVES, capabilities, (Revision(LEGACY),))
     limits = Limits()
@@ -574,7 +571,7 @@ async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.test
         return ServerMessages(questions, NotificationHandlers(), subscriptions)
 
     reconnecting = ReconnectingConnection(
-        Connector(open=Restarting().open, restart=Restarting.restart),
+        Connector(open=open_next, restart=RestartPolicy(first_delay=first_delay, max_delay=first_delay)),
         identity,
         limits,
         messages=messages,
@@ -582,11 +579,17 @@ async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.test
         forget=memory.forget,
     )
     settings = ClientSettings(request_timeout=math.inf, limits=limits, result_types={})
-    client = Client(reconnecting, questions, settings, memory)
     async with trio.open_nursery() as nursery:
         connected = trio.Event()
         nursery.start_soon(reconnecting.run, connected.set)
         await connected.wait()
+        yield Client(reconnecting, questions, settings, memory)
+
+
+async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.testing.MockClock) -> None:
+    """Who waits for it is told, and the pause is not waited out."""
+    channel = ScriptedChannel(legacy_server())
+    async with open_restartable([channel], 1000) as client, trio.open_nursery() as nursery:
         channel.hang_up()
         await trio.testing.wait_all_tasks_blocked()
 
@@ -598,6 +601,37 @@ async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.test
         await trio.testing.wait_all_tasks_blocked()
         await client.aclose()
     assert trio.current_time() == 0
+
+
+async def test_leaving_ends_the_callbacks_of_calls_whose_connection_was_replaced(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """They had time to handle what came before the loss, and so they had while the server was started again."""
+
+    def report(message: dict[str, Any]) -> object:
+        if message["method"] != "tools/call":
+            return None
+        params = {"progressToken": message["params"]["_meta"]["progressToken"], "progress": 1}
+        first.say({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        return answer(message, {"content": []})
+
+    async def stick(_: Progress) -> None:
+        await trio.sleep_forever()
+
+    first, second = ScriptedChannel(legacy_server(handle=report)), ScriptedChannel(legacy_server())
+    async with open_restartable([first, second], 0.1) as client, trio.open_nursery() as nursery:
+
+        async def call() -> None:
+            with pytest.raises(ConnectionLost):
+                await client.call_tool("x", on_progress=stick)
+
+        nursery.start_soon(call)
+        await trio.testing.wait_all_tasks_blocked()
+        first.hang_up()
+        await trio.sleep(0.5)
+        assert len(second.sent) == 2, "it is connected again"
+        await client.aclose()
+    assert trio.current_time() == 0.5, "and not slow_consumer_timeout, a second"
 
 
 # Pages.

@@ -207,8 +207,8 @@ async def test_a_server_can_be_strict() -> None:
         return repr(copies)
 
     server.tool(put)
-    server.tool(put, name="lenient", strict_input=False)
-    server.tool(put, name="strict", strict_input=True)
+    server.tool(name="lenient", strict_input=False)(put)
+    server.tool(name="strict", strict_input=True)(put)
     for name in ("put", "strict"):
         assert await said(server, name, {"copies": "3"}) == (
             f'Invalid arguments for {name}: copies: expected an integer, got "3"'
