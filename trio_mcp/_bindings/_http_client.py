@@ -175,10 +175,12 @@ class StreamableHttpChannel(Channel):
         outbound = self._inbox.unanswered.get(request_id)
         if outbound is None:
             return None  # its answer, or its failure, is about to be received
-        if outbound.is_modern or (not outbound.is_sent and len(outbound.unanswered) == 1):
+        if outbound.is_modern or (outbound.drop is None and len(outbound.unanswered) == 1):
             # A request that the server does not have in full will never be served.
             self._inbox.forget(outbound)
             outbound.scope.cancel(reason=reason)
+            if outbound.drop is not None:
+                outbound.drop()  # the caller may compute for long before the request's own task can do it
             return None
         outbound.is_cancelled = True
         return super().give_up(request_id, reason)

@@ -201,7 +201,7 @@ class OutboundMessage:
         asked: The ids of the requests in it: the only ones that its response may answer.
         unanswered: Those of them without an answer so far.
         scope: Around everything that is done for it.
-        is_sent: Whether the server may have all of it.
+        drop: Ends the connection that it was sent over, at once; `None` until the server may have all of it.
         is_cancelled: Whether ``notifications/cancelled`` was sent for it.
         session: The session in which it is sent, as far as that is decided.
         problem: What came in place of an answer, in words; `None` if nothing did.
@@ -222,7 +222,7 @@ class OutboundMessage:
         self.asked: Final = frozenset(message.request_ids)
         self.unanswered: Final = set(self.asked)
         self.scope: Final = trio.CancelScope()
-        self.is_sent = False
+        self.drop: Callable[[], object] | None = None
         self.is_cancelled = False
         self.session: Origin | None = None
         self.problem: str | None = None
@@ -257,9 +257,9 @@ class OutboundMessage:
             return None
         return read_id(self.params.get("requestId"))
 
-    def mark_sent(self) -> None:
+    def mark_sent(self, drop: Callable[[], object]) -> None:
         """Note that its last bytes are about to be sent."""
-        self.is_sent = True
+        self.drop = drop
 
 
 LARGE: Final = 4096
@@ -676,7 +676,7 @@ class RemoteEndpoint:
         method: str,
         headers: Sequence[HeaderField],
         body: bytes = b"",
-        on_sent: Callable[[], object] | None = None,
+        on_sent: Callable[[Callable[[], object]], object] | None = None,
         *,
         urgent: bool,
         clocks: Sequence[AnswerClock] = (),

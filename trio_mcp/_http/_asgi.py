@@ -149,7 +149,7 @@ class AsgiClient:
         name = f"{request.method} {request.target.path.partition('?')[0]}"
         self._nursery.start_soon(self._run, request, served, client, name=name)  # noqa: ASYNC113 - waited for below
         if request.on_sent is not None:
-            request.on_sent()
+            request.on_sent(served.disconnect)
         try:
             await served.started.wait()
             if served.status is None:

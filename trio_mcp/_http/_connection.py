@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
 import ssl
 import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeAlias, final
 
 import attrs
@@ -65,6 +67,7 @@ class HttpConnection:
         self._description = description
         self._through_proxy = through_proxy
         self._reader = ResponseReader(description, max_head_bytes, read_fields)
+        self._requests = 0
         self._sent_all = False
         self._returned_end = False
 
@@ -82,6 +85,14 @@ class HttpConnection:
         """Close at once. Does not wait for the peer, as closing TLS politely would."""
         await trio.aclose_forcefully(self._stream)
 
+    def _drop(self, number: int) -> None:
+        """Have the server see the end of a request now, and not when the task that has sent it has its turn."""
+        plain = plain_stream(self._stream)
+        if self._requests == number and isinstance(plain, trio.SocketStream):
+            self._sent_all = False  # so it is not used again
+            with suppress(OSError):
+                plain.socket.shutdown(socket.SHUT_RDWR)
+
     async def start(self, request: HttpRequest) -> ResponseHead:
         """Send a request and wait for the head of its response. Cancelled, the connection must be closed.
 
@@ -91,6 +102,7 @@ class HttpConnection:
             RemoteProtocolError: The response is not HTTP.
         """
         head_bytes = encode_head(request, self._through_proxy)
+        self._requests += 1
         self._sent_all = self._returned_end = False
         self._reader.begin(request.method)
         if len(head_bytes) + len(request.body) <= SENT_AT_ONCE:
@@ -121,7 +133,7 @@ class HttpConnection:
                 last = head + request.body
             # Before and not after: when this task runs again, the server may have had all of it for long.
             if request.on_sent is not None:
-                request.on_sent()
+                request.on_sent(partial(self._drop, self._requests))
             await self._writer.write(last)
             self._sent_all = True
         except trio.BrokenResourceError:

@@ -55,7 +55,9 @@ class HttpRequest:
         target: The URL.
         headers: Its fields, but for `Host`, `Content-Length` and those of the connection.
         body: Its body.
-        on_sent: Called before its last bytes are sent, since from then on the server may have all of it.
+        on_sent: Called before its last bytes are sent, since from then on the server may have all of it, with a
+            function that ends the connection for the server at once, and does not wait. Whoever calls that
+            cancels the request as well, or closes its response.
         clocks: What stands still while a person must be asked before it can be sent.
         has_auth: Whether an `Auth` was asked to authorize it.
     """
@@ -64,7 +66,7 @@ class HttpRequest:
     target: HttpTarget
     headers: Sequence[HeaderField] = attrs.field(default=(), repr=False)  # they hold credentials
     body: bytes = attrs.field(default=b"", repr=False)
-    on_sent: Callable[[], object] | None = attrs.field(default=None, eq=False, repr=False)
+    on_sent: Callable[[Callable[[], object]], object] | None = attrs.field(default=None, eq=False, repr=False)
     clocks: Sequence[AnswerClock] = attrs.field(default=(), eq=False, repr=False)
     has_auth: bool = attrs.field(default=False, eq=False, repr=False)
 

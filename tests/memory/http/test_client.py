@@ -66,7 +66,7 @@ async def test_a_request_counts_as_sent_before_the_server_can_have_it(size: int,
             method="POST",
             target=parse_target("http://localhost/"),
             body=bytes(size),
-            on_sent=lambda: taken.append(stream.taken),
+            on_sent=lambda _: taken.append(stream.taken),
         )
     )
     assert stream.taken - 64 * 1024 <= taken[0] < stream.taken

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import select
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 import trustme
 from http_mcp import MODERN_DISCOVERY, result
 from http_script import ServerConnection, serve_http_script
+from inside_base import plain_stream
 from inside_wire import json_module as _json
 
 from trio_mcp import (
@@ -41,8 +45,8 @@ async def test_a_url_is_enough() -> None:
     await server.wait_all_gone()
 
 
-async def test_tls_with_a_context_of_ones_own() -> None:
-    """Certificates of a private authority; without it the server is not trusted."""
+def private_authority() -> tuple[ssl.SSLContext, Callable[[trio.SocketStream], trio.abc.Stream]]:
+    """Return what trusts an authority of our own, and what speaks TLS with its certificate."""
     authority = trustme.CA()
     theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(theirs)  # pyright: ignore[reportUnknownMemberType]
@@ -52,6 +56,56 @@ async def test_tls_with_a_context_of_ones_own() -> None:
     def wrap(stream: trio.SocketStream) -> trio.abc.Stream:
         return trio.SSLStream(stream, theirs, server_side=True, https_compatible=True)
 
+    return ours, wrap
+
+
+@pytest.mark.parametrize("is_secure", [False, True])
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_a_server_can_see_that_a_call_was_given_up_before_its_caller_goes_on(
+    is_secure: bool, has_begun: bool
+) -> None:
+    """2026-07-28: the end of the response is the cancellation, and the caller may compute for long."""
+    ours, wrap = private_authority()
+    asked = trio.Event()
+    sockets: list[int] = []
+
+    async def serve(connection: ServerConnection) -> None:
+        while (request := await connection.read()) is not None:
+            message: dict[str, Any] = _json.decode(request.body)
+            if message["method"] == "server/discover":
+                await connection.answer(_json.encode(result(message["id"], **MODERN_DISCOVERY)))
+            elif message["method"] == "x/slow":
+                plain = plain_stream(connection.stream)
+                assert isinstance(plain, trio.SocketStream)
+                sockets.append(plain.socket.fileno())
+                if has_begun:
+                    await connection.start_chunked()
+                asked.set()
+                await connection.wait_gone()
+                return
+            else:
+                await connection.answer(_json.encode(result(message["id"])))
+
+    async def give_up(scope: trio.CancelScope) -> None:
+        await asked.wait()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert not select.select(sockets, [], [], 0)[0]
+        scope.cancel()
+
+    async with serve_http_script(serve, wrap=wrap if is_secure else None) as server:
+        parameters = HttpServerParameters(server.target.url, http=HttpSettings(ssl_context=ours))
+        async with open_client(parameters) as client, trio.open_nursery() as nursery:
+            with trio.CancelScope() as scope:
+                nursery.start_soon(give_up, scope)
+                await client.request("x/slow")
+            assert select.select(sockets, [], [], 0)[0] == sockets
+            await client.request("x/y")
+        await server.wait_all_gone()
+
+
+async def test_tls_with_a_context_of_ones_own() -> None:
+    """Certificates of a private authority; without it the server is not trusted."""
+    ours, wrap = private_authority()
     async with serve_http_script(serve_modern, wrap=wrap) as server:
         parameters = HttpServerParameters(
             server.target.url, headers={"X-Token": "t"}, http=HttpSettings(ssl_context=ours)
