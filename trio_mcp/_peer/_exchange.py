@@ -264,10 +264,6 @@ class InboundTable(Generic[_R, _W]):
             *(request for request, _, _, _ in self._long_lived.values()),
         )
 
-    def all_long_lived(self) -> tuple[_R, ...]:
-        """Return the long-lived requests, oldest first."""
-        return tuple(request for request, _, _, _ in self._long_lived.values())
-
     def all_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
         """Return the waiting requests with their ids, oldest first."""
         return tuple((id, request) for id, (request, _, _) in self._waiting.items())
@@ -410,21 +406,25 @@ class Exchange:
         meta = None if params is None else params.get("_meta")
         return meta if is_object(meta) else {}
 
-    def start_clock(self) -> bool:
+    def begin(self, handler: Handler, dispatcher: Dispatcher) -> Handler:
         """Give the scope the deadline the caller granted, counted from when the request was received.
 
-        Returns whether it is over already: then the request must not be begun.
+        Returns what is to serve it: the handler, unless that time is over already. Then it must not be begun, and
+        the parked handler that it would have resumed is cancelled.
         """
         params = self.request.params
         meta: Any = None if params is None else params.get("_meta")
         granted = meta.get(TIMEOUT_KEY) if meta.__class__ is dict else None
         if granted is None:
-            return False
+            return handler
         if isinstance(granted, (int, float)) and not isinstance(granted, bool) and granted >= 0:
             # An integer may be too large to be a float; what is so far away is no deadline.
             self.deadline = self.scope.deadline = self.received_at + min(granted, MAX_GRANTED_MS) / 1000
-            return self.deadline <= trio.current_time()
-        return False
+            if self.deadline <= trio.current_time():
+                if self.cancel_parked is None:
+                    self.cancel_parked = dispatcher.parked_canceller(self.request, self.origin)
+                return not_begun
+        return handler
 
     def follow(self, other: Exchange) -> None:
         """Continue the progress of the last request of the same call: what was reported is not sent again."""

@@ -312,7 +312,6 @@ class Peer:
     async def drain(self) -> None:
         """Refuse new requests, let what came finish within `Limits.drain_timeout`, cancel the rest."""
         self._exchanges.refuse_new(RequestError(SERVER_BUSY, "serving is about to end"))
-        self._exchanges.end_long_lived()
         with trio.move_on_after(self._link.limits.drain_timeout):
             await self._exchanges.wait_done()
             await self._notifications.wait_delivered()
