@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from .._audit import audit
-from .._channel import Channel, Incoming, Origin, Outgoing, Received, end_message, hold_message
+from .._channel import Channel, Incoming, Origin, Outgoing, Received
 from .._codec._json import is_array
 from .._codec._jsonrpc import Message, Notification, Request, RequestId, encode_error, read_id
 from .._core._account import Account, Loan, Overdrawn, Pool, lend_all
@@ -23,6 +23,7 @@ from .._core._http1 import Headers
 from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._errors import SERVER_BUSY, TRANSPORT_FAILED, RequestError
 from .._logs import Log
+from .._peer._exchange import end_message, hold_message
 from .._trio import LightParkingLot
 from ._call import RETRY_AFTER, HttpCall, RequestLoans, nothing
 from ._streams import EventStream

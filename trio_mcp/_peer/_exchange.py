@@ -22,7 +22,7 @@ import attrs
 import trio
 
 from .._audit import audit
-from .._channel import Origin, client_of, keep_answer
+from .._channel import Origin, client_of
 from .._codec._json import is_object, weight_of
 from .._codec._jsonrpc import Encoded, Notification, Request, RequestId, encode_error, encode_response, read_id
 from .._core._lifecycle import target_of
@@ -281,6 +281,20 @@ class InboundTable(Generic[_R, _W]):
     def _weigh_waiting(self, size: int) -> None:
         self._waiting_bytes += size
         self.is_overfull = self._waiting_bytes > self._limits.max_waiting_bytes
+
+
+def hold_message(origin: Origin | None) -> None:
+    """Note that something goes on with a message from an origin until `end_message`; see `Origin`."""
+    hold = None if origin is None else getattr(origin, "hold", None)
+    if hold is not None:
+        hold()
+
+
+def end_message(origin: Origin | None) -> None:
+    """Note that a message that was received, or what went on with it, is done with; see `Origin`."""
+    done = None if origin is None else getattr(origin, "done", None)
+    if done is not None:
+        done()
 
 
 MAX_GRANTED_MS: Final = 2**53
@@ -886,9 +900,11 @@ async def make_reply(
 
 
 def _kept(reply: Reply, exchange: Exchange) -> Reply:
-    """Return the reply, or the error instead if there is no room to keep it until it is written."""
+    """Return the reply, or the error instead if there is no room to keep it until it is written; see `Origin`."""
+    keep = getattr(exchange.origin, "keep_answer", None)
     try:
-        keep_answer(exchange.origin, len(reply.data))
+        if keep is not None:
+            keep(len(reply.data))
     except RequestError as error:
         return Reply.of_error(exchange.request.id, error)
     return reply

@@ -14,7 +14,7 @@ from weakref import ref
 import attrs
 import trio
 
-from .._channel import Origin, Outgoing, end_message, hold_message
+from .._channel import Origin, Outgoing
 from .._codec import _json
 from .._codec._json import close_weight_of, most_weight
 from .._codec._jsonrpc import (
@@ -39,6 +39,8 @@ from ._exchange import (
     LongLived,
     Reply,
     Several,
+    end_message,
+    hold_message,
     refused,
     reply_at_once,
     reply_to,
@@ -463,7 +465,7 @@ class Exchanges:
         return True
 
     def refuse_new(self, error: RequestError) -> None:
-        """Refuse every request that is received from now on. Earlier ones are served; long-lived ones soon end."""
+        """Refuse every request that is received from now on. Others are served; long-lived ones soon end."""
         self._refusal = error
         for exchange in self.table.all_running():
             if exchange.on_drain is not None:

@@ -16,14 +16,14 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeGuard, TypeVar, 
 import attrs
 import trio
 
-from .._channel import Origin, end_message, hold_message
+from .._channel import Origin
 from .._codec import _json
 from .._codec._json import weight_of
 from .._codec._jsonrpc import Notification, encode_notification
 from .._logs import Log
 from .._trio import Contained, InlineTask, LightParkingLot, propagating
 from ._call import Call, ProgressRoom
-from ._exchange import Progress, report_failure
+from ._exchange import Progress, end_message, hold_message, report_failure
 from ._send_queue import Link
 from ._sender import Sender
 
