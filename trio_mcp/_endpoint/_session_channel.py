@@ -482,8 +482,7 @@ class SessionLoans:
             self._bytes.lend(self.holder, "streams", size).give_back()
         except Overdrawn as problem:
             refusal = RequestError(SERVER_BUSY, f"there is no room for an answer of {size} bytes: {problem}")
-            refusal.is_own_share = problem.is_own
-            raise refusal from None
+            raise problem.marked(refusal) from None
 
     def _make_room(self) -> None:
         _log.info("a session of %.100s gives way to another", self.holder)
