@@ -34,7 +34,7 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 
 def as_object(members: Any) -> dict[str, Any]:
     """Return a mapping as a JSON object, the only mapping that JSON encoders know. One that is none is copied."""
-    return members if type(members) is dict else dict(members)
+    return members if members.__class__ is dict else dict[str, Any](members)
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:

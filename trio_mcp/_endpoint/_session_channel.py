@@ -448,10 +448,6 @@ class SessionLoans:
         setattr(self, what, amount)
         self._kept = kept
 
-    def keep_subscriptions(self, amount: int) -> None:
-        """Borrow for what the subscriptions of the session keep; see `keep`."""
-        self.keep("subscriptions", amount)
-
     def unread(self, amount: int) -> None:
         """Borrow for so many more queued bytes, or less. If there is no room for them, they are dropped."""
         self._unread += amount

@@ -264,13 +264,9 @@ class InboundTable(Generic[_R, _W]):
             *(request for request, _, _, _ in self._long_lived.values()),
         )
 
-    def all_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
-        """Return the waiting requests with their ids, oldest first."""
-        return tuple((id, request) for id, (request, _, _) in self._waiting.items())
-
     def forget_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
         """Take out all requests that have not been started, with their ids, oldest first."""
-        forgotten = self.all_waiting()
+        forgotten = tuple((id, request) for id, (request, _, _) in self._waiting.items())
         for id, (_, _, origin) in self._waiting.items():
             if origin is not None:
                 self._from.remove(identity_of(origin), id)

@@ -329,7 +329,10 @@ class Notifications:
             self._link.dispatcher.notification_key(notification), _Received(notification, origin), size
         )
         self.has_unbegun = self.has_unbegun or len(self._queue) == 1
-        self._wake_up()
+        if self._something is None:
+            self.start()
+        else:
+            self._something.unpark()
 
     def _offer_progress(self, params: Mapping[str, Any]) -> None:
         call = self._sender.calls.of_progress(params.get("progressToken"))
@@ -367,13 +370,6 @@ class Notifications:
             self._lagging.pop(ALL_PROGRESS, None)
         if self._room.parked is not None:
             self._room.unpark_all()
-
-    def _wake_up(self) -> None:
-        """Let the task that delivers take what is queued."""
-        if self._something is None:
-            self.start()
-        else:
-            self._something.unpark()
 
     async def _deliver(self) -> None:
         """Handle one notification after another, except progress: for ever, or until the queue is empty."""
