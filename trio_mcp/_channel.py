@@ -71,31 +71,6 @@ def client_of(origin: Origin | None) -> str | None:
     return client if isinstance(client, str) else None
 
 
-def keep_answer(origin: Origin | None, size: int) -> None:
-    """Note that an answer waits to be written to an origin, if that counts them; see `Origin`.
-
-    Raises:
-        RequestError: There is no room for it.
-    """
-    keep = None if origin is None else getattr(origin, "keep_answer", None)
-    if keep is not None:
-        keep(size)
-
-
-def hold_message(origin: Origin | None) -> None:
-    """Note that something goes on with a message from an origin until `end_message`; see `Origin`."""
-    hold = None if origin is None else getattr(origin, "hold", None)
-    if hold is not None:
-        hold()
-
-
-def end_message(origin: Origin | None) -> None:
-    """Note that a message that was received, or what went on with it, is done with; see `Origin`."""
-    done = None if origin is None else getattr(origin, "done", None)
-    if done is not None:
-        done()
-
-
 @runtime_checkable
 class ReleasableOrigin(Origin, Protocol):
     """An origin whose connection can be closed before its answer, because the client can fetch that later."""

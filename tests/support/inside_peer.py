@@ -25,4 +25,5 @@ from trio_mcp._peer._peer import Peer as Peer
 from trio_mcp._peer._peer import open_peer as open_peer
 from trio_mcp._peer._send_queue import Hooks as Hooks
 from trio_mcp._peer._send_queue import SendQueue as SendQueue
+from trio_mcp._peer._sender import Sender as Sender
 from trio_mcp._trio import InlineTask as InlineTask

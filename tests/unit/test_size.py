@@ -34,7 +34,7 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # schemas of others that are not plain, batches through middleware, and whatever gave way to others, went; 58,070 before
 # pydantic's `Field` as a default, schemas without references, and JSON in the strings of nested members.
 FILES: Final = 271
-CODE_LINES: Final = 58_100
+CODE_LINES: Final = 58_060
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

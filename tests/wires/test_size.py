@@ -22,10 +22,9 @@ from trio_mcp.types import TextContent
 PACKAGE: Final = Path(trio_mcp.__file__).parent
 TRACED: Final = PROGRAMS / "traced.py"
 FILES_OF_A_STDIO_CALL: Final = 15
-# In the legacy era one more since a message ends by a call (`_channel.end_message`), and not by the garbage collector; and one since
-# a peer is built from the bottom up, so that what wakes it is its own.
-FILES_OF_A_POST: Final = {"legacy": 27, "modern": 19}
-FILES_OF_CALL_TOOL: Final = 19
+# In the legacy era one more since a peer is built from the bottom up, so that what wakes it is its own.
+FILES_OF_A_POST: Final = {"legacy": 25, "modern": 18}
+FILES_OF_CALL_TOOL: Final = 17
 
 
 async def files_of_a_call(client: Client) -> list[str]:

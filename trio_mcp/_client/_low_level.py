@@ -690,7 +690,7 @@ class LowLevelClient:
             Others: Whatever a handler raises, and as `request`.
         """
         # Not a coroutine, nor around every call: a call without a timeout runs in three frames before
-        # `Peer.request`.
+        # `Sender.request`.
         # A channel is an abstract base class, to ask for which is slow.
         if self._settings.request_timeout == math.inf and (
             on_progress is None or not isinstance(on_progress, trio.MemorySendChannel)

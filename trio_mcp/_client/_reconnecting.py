@@ -208,8 +208,8 @@ class ReconnectingConnection:
         """Send a request, and once more if the server refused it unseen because of the connection.
 
         Args:
-            send: Sends it on the given connection. A plain function that returns the coroutine of `Peer.request`
-                spares each call a coroutine.
+            send: Sends it on the given connection. A plain function that returns the coroutine of
+                `Sender.request` spares each call a coroutine.
 
         Raises:
             SessionLost: The server has lost the session, and did not begin or keep another one.

@@ -32,6 +32,11 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     return type(value) is dict
 
 
+def as_object(members: Any) -> dict[str, Any]:
+    """Return a mapping as a JSON object, the only mapping that JSON encoders know. One that is none is copied."""
+    return members if members.__class__ is dict else dict[str, Any](members)
+
+
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Whether a plain value is a JSON array."""
     return type(value) is list

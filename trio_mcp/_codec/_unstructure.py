@@ -22,6 +22,7 @@ from .._absent import ABSENT
 from .._errors import LocalProtocolError
 from .._revisions import Revision
 from ..types._fields import Member, evolve, members, options_of, span_of
+from ._json import as_object
 
 _Block: TypeAlias = types.ContentBlock | types.SamplingMessageContentBlock
 
@@ -316,8 +317,7 @@ def _items_hook(hook: Hook) -> Hook:
 
 def _values_hook(hook: Hook) -> Hook:
     if hook is identity:
-        # JSON encoders know dict, but not every mapping.
-        return lambda values: values if values.__class__ is dict else dict(values)
+        return as_object
     return lambda values: {key: hook(value) for key, value in values.items()}
 
 

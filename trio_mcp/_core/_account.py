@@ -15,6 +15,8 @@ from typing import Final, Self, final
 
 import attrs
 
+from .._errors import RequestError
+
 # There is one pool of bytes, and one for each kind of places (sessions, parked handlers, …). Each lends to a
 # client up to its cap, and to all together up to what there is. Beyond that, what is new is refused.
 #
@@ -42,6 +44,11 @@ class Overdrawn(Exception):
         super().__init__(f"{what}; {setting} is {most}")
         self.setting = setting
         self.is_own = is_own
+
+    def marked(self, refusal: RequestError) -> RequestError:
+        """Return the refusal of a request, which then says whether its client has used up its own share."""
+        refusal.is_own_share = self.is_own
+        return refusal
 
 
 @final

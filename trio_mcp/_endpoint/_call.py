@@ -228,8 +228,8 @@ class RequestSlot:
         if self._tally is not None and self._tally is not self._limits.answered:
             self._move(self._limits.answered)
 
-    def _move(self, tally: Tally) -> None:
-        # A client moves from one count to another three times in each request, so they are changed here at once.
+    def _move(self, tally: Tally | None) -> None:
+        # A client moves from one count to another four times in each request, so they are changed here at once.
         client, before = self._client, self._tally
         if before is not None:
             left = before.by_client[client] - 1
@@ -238,8 +238,9 @@ class RequestSlot:
                 before.by_client[client] = left
             else:
                 del before.by_client[client]
-        tally.by_client[client] = tally.by_client.get(client, 0) + 1
-        tally.total += 1
+        if tally is not None:
+            tally.by_client[client] = tally.by_client.get(client, 0) + 1
+            tally.total += 1
         self._tally = tally
 
     def outlive(self) -> RequestSlot:
@@ -252,9 +253,8 @@ class RequestSlot:
 
     def leave(self) -> None:
         """Count it no more. Again does nothing."""
-        tally, self._tally = self._tally, None
-        if tally is not None:
-            tally.remove(self._client)
+        if self._tally is not None:
+            self._move(None)
 
 
 @final

@@ -63,7 +63,6 @@ from .._peer._exchange import (
     OnProgress,
     OnServed,
     Reply,
-    not_begun,
     refused,
     reply_at_once,
     reply_to,
@@ -464,11 +463,7 @@ class ModernRequests:
             show=self._show,
         )
         exchange = Exchange(request, origin, trio.current_time(), answer, on_drain=on_drain)
-        if on_drain is not None and self._refusal is not None:
-            on_drain()
-        if exchange.start_clock():
-            handler = not_begun
-            exchange.cancel_parked = self._dispatcher.parked_canceller(request, exchange.origin)
+        handler = exchange.begin(handler, self._dispatcher)
         call.on_gone = lambda: exchange.give_up("the client closed the response")
         if call.is_gone:
             call.on_gone()

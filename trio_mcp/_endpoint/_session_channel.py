@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from .._audit import audit
-from .._channel import Channel, Incoming, Origin, Outgoing, Received, end_message, hold_message
+from .._channel import Channel, Incoming, Origin, Outgoing, Received
 from .._codec._json import is_array
 from .._codec._jsonrpc import Message, Notification, Request, RequestId, encode_error, read_id
 from .._core._account import Account, Loan, Overdrawn, Pool, lend_all
@@ -23,6 +23,7 @@ from .._core._http1 import Headers
 from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._errors import SERVER_BUSY, TRANSPORT_FAILED, RequestError
 from .._logs import Log
+from .._peer._exchange import end_message, hold_message
 from .._trio import LightParkingLot
 from ._call import RETRY_AFTER, HttpCall, RequestLoans, nothing
 from ._streams import EventStream
@@ -447,10 +448,6 @@ class SessionLoans:
         setattr(self, what, amount)
         self._kept = kept
 
-    def keep_subscriptions(self, amount: int) -> None:
-        """Borrow for what the subscriptions of the session keep; see `keep`."""
-        self.keep("subscriptions", amount)
-
     def unread(self, amount: int) -> None:
         """Borrow for so many more queued bytes, or less. If there is no room for them, they are dropped."""
         self._unread += amount
@@ -481,8 +478,7 @@ class SessionLoans:
             self._bytes.lend(self.holder, "streams", size).give_back()
         except Overdrawn as problem:
             refusal = RequestError(SERVER_BUSY, f"there is no room for an answer of {size} bytes: {problem}")
-            refusal.is_own_share = problem.is_own
-            raise refusal from None
+            raise problem.marked(refusal) from None
 
     def _make_room(self) -> None:
         _log.info("a session of %.100s gives way to another", self.holder)

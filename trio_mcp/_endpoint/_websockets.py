@@ -12,6 +12,7 @@ import abc
 import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
@@ -150,7 +151,7 @@ class WebSocketSessions:
                         channel,
                         self._shutdown,
                         holder=call.key,
-                        keep=session.loans.keep_subscriptions,
+                        keep=partial(session.loans.keep, "subscriptions"),
                     )
                 finally:
                     if trio.current_time() >= call.valid_until:

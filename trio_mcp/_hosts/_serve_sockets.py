@@ -218,7 +218,7 @@ class LineOrigin:
         """
         if not self._messages:
             return  # all of them are answered already
-        refusal = self._channel.keep_answer(size)
+        refusal = self._channel.keep(size)
         if refusal is not None:
             raise refusal
         self._amount += size
@@ -410,10 +410,6 @@ class ServedChannel(StreamChannel):
                 )
         self._kept = kept
         return None
-
-    def keep_answer(self, size: int) -> RequestError | None:
-        """Count an answer; see `keep`."""
-        return self.keep(size)
 
     def _borrow(self, amount: int) -> None:
         if self._loan is None:

@@ -19,12 +19,12 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
-from .._channel import Origin, Outgoing, hold_message
+from .._channel import Origin, Outgoing
 from .._codec._jsonrpc import RequestId, read_id
 from .._errors import LocalProtocolError
 from .._limits import Limits, check_seconds
 from .._trio import LightParkingLot, is_clock_mocked
-from ._exchange import Exchange, OnProgress, Progress
+from ._exchange import Exchange, OnProgress, Progress, hold_message
 
 # How long a request may take.
 #

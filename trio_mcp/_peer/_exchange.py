@@ -22,7 +22,7 @@ import attrs
 import trio
 
 from .._audit import audit
-from .._channel import Origin, client_of, keep_answer
+from .._channel import Origin, client_of
 from .._codec._json import is_object, weight_of
 from .._codec._jsonrpc import Encoded, Notification, Request, RequestId, encode_error, encode_response, read_id
 from .._core._lifecycle import target_of
@@ -264,17 +264,9 @@ class InboundTable(Generic[_R, _W]):
             *(request for request, _, _, _ in self._long_lived.values()),
         )
 
-    def all_long_lived(self) -> tuple[_R, ...]:
-        """Return the long-lived requests, oldest first."""
-        return tuple(request for request, _, _, _ in self._long_lived.values())
-
-    def all_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
-        """Return the waiting requests with their ids, oldest first."""
-        return tuple((id, request) for id, (request, _, _) in self._waiting.items())
-
     def forget_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
         """Take out all requests that have not been started, with their ids, oldest first."""
-        forgotten = self.all_waiting()
+        forgotten = tuple((id, request) for id, (request, _, _) in self._waiting.items())
         for id, (_, _, origin) in self._waiting.items():
             if origin is not None:
                 self._from.remove(identity_of(origin), id)
@@ -285,6 +277,20 @@ class InboundTable(Generic[_R, _W]):
     def _weigh_waiting(self, size: int) -> None:
         self._waiting_bytes += size
         self.is_overfull = self._waiting_bytes > self._limits.max_waiting_bytes
+
+
+def hold_message(origin: Origin | None) -> None:
+    """Note that something goes on with a message from an origin until `end_message`; see `Origin`."""
+    hold = None if origin is None else getattr(origin, "hold", None)
+    if hold is not None:
+        hold()
+
+
+def end_message(origin: Origin | None) -> None:
+    """Note that a message that was received, or what went on with it, is done with; see `Origin`."""
+    done = None if origin is None else getattr(origin, "done", None)
+    if done is not None:
+        done()
 
 
 MAX_GRANTED_MS: Final = 2**53
@@ -410,21 +416,25 @@ class Exchange:
         meta = None if params is None else params.get("_meta")
         return meta if is_object(meta) else {}
 
-    def start_clock(self) -> bool:
+    def begin(self, handler: Handler, dispatcher: Dispatcher) -> Handler:
         """Give the scope the deadline the caller granted, counted from when the request was received.
 
-        Returns whether it is over already: then the request must not be begun.
+        Returns what is to serve it: the handler, unless that time is over already. Then it must not be begun, and
+        the parked handler that it would have resumed is cancelled.
         """
         params = self.request.params
         meta: Any = None if params is None else params.get("_meta")
         granted = meta.get(TIMEOUT_KEY) if meta.__class__ is dict else None
         if granted is None:
-            return False
+            return handler
         if isinstance(granted, (int, float)) and not isinstance(granted, bool) and granted >= 0:
             # An integer may be too large to be a float; what is so far away is no deadline.
             self.deadline = self.scope.deadline = self.received_at + min(granted, MAX_GRANTED_MS) / 1000
-            return self.deadline <= trio.current_time()
-        return False
+            if self.deadline <= trio.current_time():
+                if self.cancel_parked is None:
+                    self.cancel_parked = dispatcher.parked_canceller(self.request, self.origin)
+                return not_begun
+        return handler
 
     def follow(self, other: Exchange) -> None:
         """Continue the progress of the last request of the same call: what was reported is not sent again."""
@@ -886,9 +896,11 @@ async def make_reply(
 
 
 def _kept(reply: Reply, exchange: Exchange) -> Reply:
-    """Return the reply, or the error instead if there is no room to keep it until it is written."""
+    """Return the reply, or the error instead if there is no room to keep it until it is written; see `Origin`."""
+    keep = getattr(exchange.origin, "keep_answer", None)
     try:
-        keep_answer(exchange.origin, len(reply.data))
+        if keep is not None:
+            keep(len(reply.data))
     except RequestError as error:
         return Reply.of_error(exchange.request.id, error)
     return reply

@@ -14,7 +14,7 @@ from weakref import ref
 import attrs
 import trio
 
-from .._channel import Origin, Outgoing, end_message, hold_message
+from .._channel import Origin, Outgoing
 from .._codec import _json
 from .._codec._json import close_weight_of, most_weight
 from .._codec._jsonrpc import (
@@ -39,7 +39,8 @@ from ._exchange import (
     LongLived,
     Reply,
     Several,
-    not_begun,
+    end_message,
+    hold_message,
     refused,
     reply_at_once,
     reply_to,
@@ -295,21 +296,19 @@ class Exchanges:
         if scope is None:
             scope = trio.CancelScope()
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sender, scope)
-        is_late = exchange.start_clock()
+        exchange.cancel_parked = arrival.cancel_parked
+        begun = exchange.begin(handler, self._link.dispatcher)
         data = arrival.data
         if data is None:
             # Each part of a batch may be what is heavy in it, and outlive the others.
             data = encode_request(request.id, request.method, request.params)
         self.table.run(request.id, exchange, most_weight(len(data)), arrival.origin, data=data)
-        exchange.cancel_parked = arrival.cancel_parked
-        if not is_late:
+        if begun is handler:
             return Ready(exchange, handler, arrival)
         if lent is not None:
             lent.deadline = math.inf
             exchange.scope = trio.CancelScope(deadline=exchange.deadline)
-        if exchange.cancel_parked is None:
-            exchange.cancel_parked = self._link.dispatcher.parked_canceller(request, arrival.origin)
-        self.start(Ready(exchange, not_begun, arrival))
+        self.start(Ready(exchange, begun, arrival))
         return None
 
     def start(self, ready: Ready) -> None:
@@ -330,9 +329,9 @@ class Exchanges:
                 f"{limits.max_subscriptions}, half of max_message_bytes is {limits.max_subscription_bytes}",
             )
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sender, on_drain=served.on_drain)
-        exchange.start_clock()
+        handler = exchange.begin(served.handler, self._link.dispatcher)
         self.table.run_long_lived(request.id, exchange, served.places, size, arrival.origin)
-        self.start(Ready(exchange, served.handler, arrival))
+        self.start(Ready(exchange, handler, arrival))
 
     def _put_off(self, request: Request, arrival: Arrival) -> None:
         """Keep a request until there is room, as bytes: decoded it would weigh ten times as much."""
@@ -466,12 +465,9 @@ class Exchanges:
         return True
 
     def refuse_new(self, error: RequestError) -> None:
-        """Refuse every request that is received from now on. Earlier ones are served."""
+        """Refuse every request that is received from now on. Others are served; long-lived ones soon end."""
         self._refusal = error
-
-    def end_long_lived(self) -> None:
-        """Ask every long-lived request to end. Never waits."""
-        for exchange in self.table.all_long_lived():
+        for exchange in self.table.all_running():
             if exchange.on_drain is not None:
                 exchange.on_drain()
 

@@ -16,14 +16,14 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeGuard, TypeVar, 
 import attrs
 import trio
 
-from .._channel import Origin, end_message, hold_message
+from .._channel import Origin
 from .._codec import _json
 from .._codec._json import weight_of
 from .._codec._jsonrpc import Notification, encode_notification
 from .._logs import Log
 from .._trio import Contained, InlineTask, LightParkingLot, propagating
 from ._call import Call, ProgressRoom
-from ._exchange import Progress, report_failure
+from ._exchange import Progress, end_message, hold_message, report_failure
 from ._send_queue import Link
 from ._sender import Sender
 
@@ -329,7 +329,10 @@ class Notifications:
             self._link.dispatcher.notification_key(notification), _Received(notification, origin), size
         )
         self.has_unbegun = self.has_unbegun or len(self._queue) == 1
-        self._wake_up()
+        if self._something is None:
+            self.start()
+        else:
+            self._something.unpark()
 
     def _offer_progress(self, params: Mapping[str, Any]) -> None:
         call = self._sender.calls.of_progress(params.get("progressToken"))
@@ -367,13 +370,6 @@ class Notifications:
             self._lagging.pop(ALL_PROGRESS, None)
         if self._room.parked is not None:
             self._room.unpark_all()
-
-    def _wake_up(self) -> None:
-        """Let the task that delivers take what is queued."""
-        if self._something is None:
-            self.start()
-        else:
-            self._something.unpark()
 
     async def _deliver(self) -> None:
         """Handle one notification after another, except progress: for ever, or until the queue is empty."""

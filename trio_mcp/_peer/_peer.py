@@ -17,7 +17,7 @@ Knows no tools, no resources, no eras and no transports.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, Final, Literal, final
 
@@ -31,7 +31,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery
 from ._call import Calls
-from ._exchange import Dispatcher, Exchange, InboundTable, OnProgress, reporting_failures
+from ._exchange import Dispatcher, Exchange, InboundTable, reporting_failures
 from ._exchanges import Arrival, Exchanges
 from ._middleware import ConnectionInfo, Middleware, MiddlewareDispatcher, sessions_of
 from ._notifications import Notifications
@@ -70,7 +70,14 @@ _NO_HOOKS: Final = Hooks()
 
 @final
 class Peer:
-    """One end of one connection: sends and serves requests and notifications. Made by `open_peer`."""
+    """One end of one connection: sends and serves requests and notifications. Made by `open_peer`.
+
+    Attributes:
+        connection: What middleware learns of it; `None` without middleware.
+        request: Sends a request and waits for its result; see `Sender.request`.
+        has_input_ended: Whether no message will come any more, or the owner does not wait for it.
+        end: Why no message will come any more; `None` while one may, or if this side closed.
+    """
 
     def __init__(
         self,
@@ -82,7 +89,7 @@ class Peer:
         middleware: Sequence[Middleware],
         max_silence: float,
     ) -> None:
-        self.connection: ConnectionInfo | None = None  # for the middleware
+        self.connection: ConnectionInfo | None = None
         if middleware:
             side: Literal["client", "server"] = "server" if dispatcher.answers_unreadable else "client"
             self.connection = ConnectionInfo(side, channel.transport, channel.description)
@@ -96,47 +103,14 @@ class Peer:
         self._exchanges = exchanges = Exchanges(link, sender, inbound)
         self._receiver = receiver = Receiver(link, sender, notifications, exchanges)
         self._serve_loop = ServeLoop(link, writer, receiver, exchanges)
-        self.has_input_ended: bool = False  # no message will come any more, or the owner does not wait for it
+        self.request: Final = sender.request
+        self.has_input_ended: bool = False
         self._owner_waits = LightParkingLot()
-        self._end: ConnectionLost | None = None  # why no message will come any more
+        self.end: ConnectionLost | None = None
         self._closing = False
         self._is_closed = False
 
     # What clients and servers send.
-
-    def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        on_progress: OnProgress | None = None,
-        on_id: Callable[[RequestId], object] | None = None,
-        is_watched: bool = True,
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
-        """Send a request and wait for its result.
-
-        The caller's deadline covers waiting for room, writing and waiting for the answer. A caller that is
-        cancelled leaves at once: a request that was not written is withdrawn, for one that was written the
-        cancellation follows it on the wire, and neither is waited for.
-
-        Args:
-            method: The method.
-            params: Its parameters as plain JSON; what the connection adds goes into their `_meta`.
-            on_progress: Called in this task with each progress notification, all of them before this returns.
-            on_id: Called with the request's id before a byte of it is written, and thus before anything that
-                refers to it can come. Not called if the request is refused before that.
-            is_watched: Whether it fails when nothing is heard of it for too long; see `open_peer`.
-
-        Raises:
-            RequestError: The answer is an error.
-            RemoteProtocolError: The answer cannot be used.
-            LocalProtocolError: The request is larger than `Limits.max_message_bytes`.
-            ConnectionLost: The connection ended first; or only what this request needed of it, where a transport
-                can lose that alone: then `end` is `None`.
-            trio.TooSlowError: Nothing was heard of it for too long.
-            trio.ClosedResourceError: This end was closed.
-        """
-        return self._sender.request(method, params, on_progress=on_progress, on_id=on_id, is_watched=is_watched)
 
     def fail_request(self, id: RequestId, error: Exception) -> bool:
         """End a request of this side with an error, because the other side has reported that it will not answer.
@@ -234,11 +208,6 @@ class Peer:
         self.look_again()
 
     @property
-    def end(self) -> ConnectionLost | None:
-        """Why no message will come any more; `None` while one may, or if this side closed."""
-        return self._end
-
-    @property
     def description(self) -> str:
         """The name of the other side; see `Channel.description`."""
         return self._link.channel.description
@@ -304,20 +273,19 @@ class Peer:
 
     def _end_input(self, why: ConnectionLost) -> None:
         """No message will come any more. What is being served may still be answered."""
-        if self._end is None and not self._closing:
-            self._end = why
+        if self.end is None and not self._closing:
+            self.end = why
             self._sender.end_input(why.renewed)
         self._input_has_ended()
 
     def _why_closed(self) -> Exception:
-        if self._end is not None:
-            return self._end.renewed()
+        if self.end is not None:
+            return self.end.renewed()
         return trio.ClosedResourceError("this end of the connection was closed")
 
     async def drain(self) -> None:
         """Refuse new requests, let what came finish within `Limits.drain_timeout`, cancel the rest."""
         self._exchanges.refuse_new(RequestError(SERVER_BUSY, "serving is about to end"))
-        self._exchanges.end_long_lived()
         with trio.move_on_after(self._link.limits.drain_timeout):
             await self._exchanges.wait_done()
             await self._notifications.wait_delivered()

@@ -21,7 +21,7 @@ import trio
 
 from .._absent import ABSENT
 from .._audit import audit
-from .._channel import Incoming, Origin, OriginGone, Received, TooLarge, client_of, end_message
+from .._channel import Incoming, Origin, OriginGone, Received, TooLarge, client_of
 from .._codec import _json
 from .._codec._json import explain_cost, harmless_size, is_costlier
 from .._codec._jsonrpc import (
@@ -47,7 +47,7 @@ from .._limits import KIB, Limits
 from .._logs import Log
 from .._trio import Contained, InlineTask
 from ._call import QueuedMessage
-from ._exchange import Reply, make_reply, note_failure, settle
+from ._exchange import Reply, end_message, make_reply, note_failure, settle
 from ._exchanges import Arrival, BatchReply, Exchanges, Ready
 from ._notifications import Notifications
 from ._send_queue import Link, Writer

@@ -21,14 +21,14 @@ from typing import Any, Final, Literal, TypeAlias, TypeVarTuple, final
 import attrs
 import trio
 
-from .._channel import Channel, Outgoing, end_message
+from .._channel import Channel, Outgoing
 from .._codec._jsonrpc import Notification, RequestId
 from .._errors import ConnectionLost, McpError
 from .._limits import Limits
 from .._logs import Log, is_wire_shown
 from .._trio import LightParkingLot
 from ._call import Calls, QueuedMessage
-from ._exchange import Dispatcher, Exchange, InboundTable, OnServed, Several
+from ._exchange import Dispatcher, Exchange, InboundTable, OnServed, Several, end_message
 
 _log: Final = Log("trio_mcp.peer")
 

@@ -86,22 +86,36 @@ class Sender:
     def request(
         self,
         method: str,
-        params: Mapping[str, Any] | None,
+        params: Mapping[str, Any] | None = None,
         *,
         on_progress: OnProgress | None = None,
         on_id: Callable[[RequestId], object] | None = None,
         exchange: Exchange | None = None,
         is_watched: bool = True,
     ) -> Coroutine[Any, Any, dict[str, Any]]:
-        """Send a request and wait for its result; see `Peer.request`.
+        """Send a request and wait for its result.
+
+        The caller's deadline covers waiting for room, writing and waiting for the answer. A caller that is
+        cancelled leaves at once: a request that was not written is withdrawn, for one that was written the
+        cancellation follows it on the wire, and neither is waited for.
 
         Args:
             method: The method.
-            params: Its parameters.
-            on_progress: Called with its progress.
-            on_id: Called with its id.
+            params: Its parameters as plain JSON; what the connection adds goes into their `_meta`.
+            on_progress: Called in this task with each progress notification, all of them before this returns.
+            on_id: Called with the request's id before a byte of it is written, and thus before anything that
+                refers to it can come. Not called if the request is refused before that.
             exchange: The request of the other side for which it is made, and with which it is over.
-            is_watched: Whether it fails when nothing is heard of it for too long.
+            is_watched: Whether it fails when nothing is heard of it for too long; see `open_peer`.
+
+        Raises:
+            RequestError: The answer is an error.
+            RemoteProtocolError: The answer cannot be used.
+            LocalProtocolError: The request is larger than `Limits.max_message_bytes`.
+            ConnectionLost: The connection ended first; or only what this request needed of it, where a transport
+                can lose that alone: then `Peer.end` is `None`.
+            trio.TooSlowError: Nothing was heard of it for too long.
+            trio.ClosedResourceError: This end was closed.
         """
         if self._middleware:
             request = partial(

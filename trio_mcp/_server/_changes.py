@@ -648,9 +648,7 @@ class _Listening:
             loan = self._loans.lend(exchange.origin, self._weight)
         except Overdrawn as error:
             problem = f"there is no room for a subscription that takes {self._weight} bytes: {error}"
-            refusal = RequestError(SERVER_BUSY, problem)
-            refusal.is_own_share = error.is_own
-            raise refusal from None
+            raise error.marked(RequestError(SERVER_BUSY, problem)) from None
         with loan:
             return await self._serve(exchange)
 

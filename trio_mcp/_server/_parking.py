@@ -679,8 +679,7 @@ class Parking:
             )
         except Overdrawn as error:
             refusal = RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}")
-            refusal.is_own_share = error.is_own
-            raise refusal from None
+            raise error.marked(refusal) from None
         token = secrets.token_bytes(TOKEN_BYTES)
         self._parked[token] = run
         return token, (place, lent)

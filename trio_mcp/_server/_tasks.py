@@ -397,9 +397,7 @@ class Tasks:
         try:
             place, lent = lend_all(amounts, holder, "tasks")
         except Overdrawn as error:
-            refusal = RequestError(SERVER_BUSY, f"no more tasks can be kept: {error}")
-            refusal.is_own_share = error.is_own
-            raise refusal from None
+            raise error.marked(RequestError(SERVER_BUSY, f"no more tasks can be kept: {error}")) from None
         return base, (place, lent)
 
     def _enter(self, task: RunningTask, context: Context[Any], run: HandlerRun, ttl: float | None) -> None:

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 from eras import ENDS, LEGACY_ENDS
-from inside_peer import Peer
+from inside_peer import Sender
 from scripted_server import ALL, MODERN, ScriptedServer
 from wires import refusal
 
@@ -301,20 +301,21 @@ async def test_a_call_passes_three_frames_of_the_client_before_it_is_sent(
 ) -> None:
     """What a retry, an input round or a timeout needs is no frame of a call that needs none of them."""
     frames: list[str] = []
-    request = Peer.request
+    request = Sender.request
 
-    def look(peer: Peer, *args: Any, **options: Any) -> Any:
+    def look(sender: Sender, *args: Any, **options: Any) -> Any:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if Path(frame.f_code.co_filename).parent.name == "_client":
                 frames.append(frame.f_code.co_name)
             frame = frame.f_back
-        return request(peer, *args, **options)
+        return request(sender, *args, **options)
 
     server = ScriptedServer(MODERN)
     server.script["tools/call"] = server.complete(content=[])
+    monkeypatch.setattr(Sender, "request", look)
     async with open_client(server) as client:
-        monkeypatch.setattr(Peer, "request", look)
+        frames.clear()
         await client.call_tool("x")
     assert frames.pop(0) == "send", "which makes the coroutine and is left before that runs"
     assert frames[-1] == "call_tool"

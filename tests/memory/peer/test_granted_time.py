@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from inside_peer import Exchange, open_peer
+from inside_peer import Exchange, LongLived, open_peer
 from peers import Handlers, cancelled, request
 from wires import ScriptedChannel
 
@@ -47,7 +47,7 @@ async def test_the_time_granted_goes_by_while_a_request_waits_for_its_turn(
     assert deadlines == {2: 103, 3: 110}
 
 
-@pytest.mark.parametrize("way", ["waits", "has none"])
+@pytest.mark.parametrize("way", ["waits", "has none", "is long-lived"])
 async def test_a_request_whose_time_is_over_before_its_turn_is_not_begun(
     way: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -64,7 +64,8 @@ async def test_a_request_whose_time_is_over_before_its_turn_is_not_begun(
         return {}
 
     channel = ScriptedChannel()
-    handlers = Handlers({"x/hold": hold, "x/work": work})
+    served = LongLived(work, lambda: None) if way == "is long-lived" else work
+    handlers = Handlers({"x/hold": hold, "x/work": served})
     most, granted = (1, 3_000) if way == "waits" else (10, 0)
     async with open_peer(channel, handlers, Limits(max_inbound_requests=most, goodbye_timeout=1)):
         channel.say(request(1, "x/hold"), request(2, "x/work", granted), request(3, "x/work"))

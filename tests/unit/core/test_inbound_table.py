@@ -75,7 +75,7 @@ def test_long_lived_requests_take_no_place_of_others() -> None:
     assert table.admit(3) is WAIT
     assert table.admit(1) is DUPLICATE
     assert table.get_running(1) == "one"
-    assert (table.all_running(), table.all_long_lived()) == (("two", "one"), ("one",))
+    assert table.all_running() == ("two", "one")
     table.finish(1)
     assert table.admit(3) is WAIT, "what has stood makes no room"
     table.finish(2)
