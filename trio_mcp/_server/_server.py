@@ -455,8 +455,9 @@ class Servable(abc.ABC, Generic[StateT]):
         if transport in ("streamable-http", "sse") and (path is not None or transport == "sse"):
             from .._core._http_rules import HttpServerSettings
 
-            changes = ({} if path is None else {"path": path}) | ({"sse": True} if transport == "sse" else {})
-            given["settings"] = attrs.evolve(given.get("settings", HttpServerSettings()), **changes)
+            settings = given.get("settings", HttpServerSettings())
+            sse = settings.sse or transport == "sse"
+            given["settings"] = attrs.evolve(settings, sse=sse, path=settings.path if path is None else path)
         elif path is not None:
             given["path"] = path
         run_hosted(SERVES[transport], self, **given)
