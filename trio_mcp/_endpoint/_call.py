@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from .._codec._json import cost_of_json
-from .._core._account import Loan, Overdrawn, Pool, Tally, holder_of
+from .._core._account import Loan, Overdrawn, Pool, Tally, client_at
 from .._core._http1 import BODILESS, HeaderField, Headers
 from .._core._http_rules import EVENT_STREAM, JSON, CheckedAnswer, HttpRefused, HttpServerSettings, busy
 from .._core._rates import RateTable, read_rate
@@ -480,7 +480,7 @@ class HttpCall(CheckedAnswer, abc.ABC):
         client = self.client
         if self.principal is not None:
             return f"principal {self.principal}"
-        return client if client is not None and ":" not in client else holder_of(client)
+        return client if client is not None and ":" not in client else client_at(client)
 
     @final
     def gone(self) -> None:

@@ -172,7 +172,6 @@ class LegacySessions:
             self._settings,
             call.principal,
             store,
-            holder=call.key,
             assumed=assumed,
             event_type=event_type,
         )
@@ -182,16 +181,16 @@ class LegacySessions:
             raise too_many(error) from None
         return session
 
-    def _check_replacing(self, holder: str) -> None:
+    def _check_replacing(self, client: str) -> None:
         """Check that a client does not have its own sessions replaced by others too fast.
 
         Raises:
             HttpRefused: It does.
         """
         most = self._places.most_of_one
-        if self._places.lent_to(holder) < most:
+        if self._places.lent_to(client) < most:
             return
-        wait = self._replaced.take(holder, trio.current_time())
+        wait = self._replaced.take(client, trio.current_time())
         if wait:
             setting = self._places.own_setting
             problem = f"you have {most} sessions ({setting}), and begin others too fast; end some first"
