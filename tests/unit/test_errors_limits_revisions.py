@@ -334,9 +334,9 @@ def test_what_follows_from_a_setting() -> None:
     paths = {"/sse": "/messages", "/sse/": "/messages/", "/a/b/events": "/a/b/messages", "/": "/messages/"}
     for sse, messages in paths.items():
         settings = HttpServerSettings(sse=sse)
-        assert (settings.sse_path, settings.messages_path) == (sse, messages)
+        assert settings.sse_paths == (sse, messages)
     settings = HttpServerSettings(sse=True)
-    assert (settings.sse_path, settings.messages_path) == ("/sse", "/messages")
+    assert settings.sse_paths == ("/sse", "/messages")
     assert (settings.max_connections_per_address, settings.max_sessions_per_principal) == (500, 2_000)
 
 

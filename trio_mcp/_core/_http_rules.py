@@ -38,17 +38,7 @@ from .._errors import (
     LocalProtocolError,
     RequestError,
 )
-from .._limits import (
-    KIB,
-    MAX_SECONDS,
-    MIB,
-    _positive,
-    _size,
-    check_kind,
-    check_whole,
-    valid_kind,
-    without,
-)
+from .._limits import KIB, MAX_SECONDS, MIB, _positive, _size, check_kind, check_whole, valid_kind, without
 from .._printable import printable
 from ._http1 import BODILESS, HeaderField, Headers, answer_field, answer_fields, quoted
 from ._rates import read_rate
@@ -675,8 +665,7 @@ HttpHost: TypeAlias = Literal["hypercorn", "lean"]
 
 
 def _check_rate(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if value is not None:
-        read_rate(attribute.name, value)
+    read_rate(attribute.name, value)
 
 
 def _check_path(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -688,10 +677,6 @@ def _check_sse(instance: object, attribute: attrs.Attribute[Any], value: object)
     valid_kind(instance, attribute, value)
     if isinstance(value, str):
         _check_path(instance, attribute, value)
-
-
-def _follows() -> Any:
-    return attrs.field(init=False, repr=False, eq=False)
 
 
 def _several(names: Iterable[str]) -> frozenset[str]:
@@ -718,6 +703,10 @@ def _check_names(_instance: object, attribute: attrs.Attribute[Any], names: froz
             raise ValueError(f"{attribute.name} takes names of header fields, not {name!r:.60}")
 
 
+def _header_names() -> Any:
+    return attrs.field(default=frozenset[str](), converter=_several, validator=_check_names)
+
+
 @final
 @attrs.frozen(kw_only=True)
 class Cors:
@@ -739,19 +728,15 @@ class Cors:
     """
 
     origins: frozenset[str] | None = attrs.field(default=None, converter=_origins)
-    request_headers: frozenset[str] = attrs.field(
-        default=frozenset[str](), converter=_several, validator=_check_names
-    )
-    response_headers: frozenset[str] = attrs.field(
-        default=frozenset[str](), converter=_several, validator=_check_names
-    )
+    request_headers: frozenset[str] = _header_names()
+    response_headers: frozenset[str] = _header_names()
 
 
 MAX_HEAD_BYTES: Final = 32 * KIB
 """The largest size of all header fields of a request together; 431 beyond: other servers take 8 to 16 KiB."""
 
 FEW: Final = 10
-"""So many connections and sessions one client may always have: a server with few is often for one client."""
+"""So many connections and sessions one client may have of however few: those are often for one client alone."""
 
 
 @final
@@ -777,8 +762,7 @@ class HttpServerSettings:
     """What an HTTP endpoint serves, which requests it accepts, and its limits.
 
     By default only requests to a local name of this machine (`localhost`, `127.0.0.1`, `[::1]`), and web pages of
-    this machine, are accepted. Sizes are bytes. Durations are seconds; ``math.inf`` means "never". What follows
-    from these can be read, and not set.
+    this machine, are accepted. Sizes are bytes. Durations are seconds; ``math.inf`` means "never".
 
     Attributes:
         path: The path of the endpoint, for every revision with Streamable HTTP.
@@ -802,7 +786,7 @@ class HttpServerSettings:
         stateless: Whether requests of the legacy era are served one by one, without sessions. Handlers can then
             send no requests to their clients, and clients get no notifications of changes.
         sse: Whether HTTP+SSE, the deprecated transport of 2024-11-05, is served as well; or the path of its
-            stream. `True` is ``/sse``.
+            stream, for which `True` is ``/sse``. Clients are told to post messages beside it: to ``/messages``.
         health_path: The path at which load balancers find out whether requests are served, whatever `Host` is
             sent: 200 with ``{"status": "ready"}``, and 503 with ``"draining"`` on connections that are still open
             when serving is about to end. `None` for nowhere.
@@ -836,15 +820,6 @@ class HttpServerSettings:
             longest; 429 if none is idle, or if it has too many replaced: a hundred at once, and as many as it may
             have in 30 seconds.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
-
-    What follows from these, and can be read:
-
-    Attributes:
-        sse_path: The path of the stream of HTTP+SSE.
-        messages_path: Where its clients are told to post messages: ``messages`` in place of the last part of
-            `sse_path`, by default ``/messages``.
-        max_connections_per_address: The connections of one address; by default 500.
-        max_sessions_per_principal: The sessions of one client; by default 2,000.
     """
 
     path: str = attrs.field(default="/mcp", validator=_check_path)
@@ -869,29 +844,33 @@ class HttpServerSettings:
     keep_alive_interval: float = _positive(15.0)
     max_requests: int = _size(1_000)
     max_requests_per_principal: int = _size(200)
-    rate: str | None = attrs.field(default=None, validator=_check_rate)
+    rate: str | None = attrs.field(default=None, validator=attrs.validators.optional(_check_rate))
     max_sessions: int = _size(10_000)
     session_idle_timeout: float = _positive(1_800.0)
-    sse_path: str = _follows()
-    messages_path: str = _follows()
-    max_connections_per_address: int = _follows()
-    max_sessions_per_principal: int = _follows()
 
     def __attrs_post_init__(self) -> None:
         self.host_rules()  # invalid entries are refused here, and not at the first request
         self.proxy_rules()
+        if self.sse and len({path.rstrip("/") for path in (self.path, *self.sse_paths)}) < 3:
+            raise ValueError(
+                f"path and sse must differ, also from {self.sse_paths[1]!r}, where messages are posted"
+            )
+
+    @property
+    def sse_paths(self) -> tuple[str, str]:
+        """The path of the stream of HTTP+SSE, and the one beside it to which its clients are told to post."""
         stream = self.sse if isinstance(self.sse, str) else "/sse"
-        messages = f"{stream.rstrip('/').rpartition('/')[0]}/messages{'/' if stream.endswith('/') else ''}"
-        if self.sse and len({path.rstrip("/") for path in (self.path, stream, messages)}) < 3:
-            raise ValueError(f"path and sse must differ, also from {messages!r}, where messages are posted")
-        follows = {
-            "sse_path": stream,
-            "messages_path": messages,
-            "max_connections_per_address": max(FEW, self.max_connections // 2),
-            "max_sessions_per_principal": max(FEW, self.max_sessions // 5),
-        }
-        for name, value in follows.items():
-            object.__setattr__(self, name, value)
+        return stream, f"{stream.rstrip('/').rpartition('/')[0]}/messages{'/' if stream.endswith('/') else ''}"
+
+    @property
+    def max_connections_per_address(self) -> int:
+        """How many connections one address may have (half of all, and at least 10)."""
+        return max(FEW, self.max_connections // 2)
+
+    @property
+    def max_sessions_per_principal(self) -> int:
+        """How many sessions one client may have (a fifth of all, and at least 10)."""
+        return max(FEW, self.max_sessions // 5)
 
     def host_rules(self) -> HostRules:
         """Return which hosts and origins are accepted."""

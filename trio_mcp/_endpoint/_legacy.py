@@ -167,13 +167,7 @@ class LegacySessions:
             HttpRefused: All are in use.
         """
         session = LegacySession(
-            id,
-            self._server,
-            self._settings,
-            call.principal,
-            store,
-            assumed=assumed,
-            event_type=event_type,
+            id, self._server, self._settings, call.principal, store, assumed=assumed, event_type=event_type
         )
         try:
             session.loans = SessionLoans(places, self._service.account.bytes, call.key, session.let_go)
@@ -268,7 +262,7 @@ class LegacySessions:
         """
         check_accept(call.headers, EVENT_STREAM)
         session = self._open(call, event_type="message")
-        url = f"{call.root}{self._settings.messages_path}?session_id={session.id}"
+        url = f"{call.root}{self._settings.sse_paths[1]}?session_id={session.id}"
         await session.listen_as_2024(call, url)
 
     async def post_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:

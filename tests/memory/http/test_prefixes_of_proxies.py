@@ -77,7 +77,7 @@ async def test_the_prefix_goes_before_the_endpoint(
     for prefix, sse_path, messages_path, transport in rows:
         with subtests.test(prefix=prefix, sse_path=sse_path, messages_path=messages_path, transport=transport):
             settings = HttpServerSettings(sse=sse_path)
-            app = posted_at(McpASGI(make_server(), settings), settings.messages_path, messages_path)
+            app = posted_at(McpASGI(make_server(), settings), settings.sse_paths[1], messages_path)
             proxy = Proxy(app, prefix)
             url = f"http://localhost{prefix}{sse_path}"
             parameters = HttpServerParameters(url, app=proxy, transport=transport)
