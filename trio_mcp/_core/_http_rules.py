@@ -703,10 +703,6 @@ def _check_names(_instance: object, attribute: attrs.Attribute[Any], names: froz
             raise ValueError(f"{attribute.name} takes names of header fields, not {name!r:.60}")
 
 
-def _header_names() -> Any:
-    return attrs.field(default=frozenset[str](), converter=_several, validator=_check_names)
-
-
 @final
 @attrs.frozen(kw_only=True)
 class Cors:
@@ -728,8 +724,12 @@ class Cors:
     """
 
     origins: frozenset[str] | None = attrs.field(default=None, converter=_origins)
-    request_headers: frozenset[str] = _header_names()
-    response_headers: frozenset[str] = _header_names()
+    request_headers: frozenset[str] = attrs.field(
+        default=frozenset[str](), converter=_several, validator=_check_names
+    )
+    response_headers: frozenset[str] = attrs.field(
+        default=frozenset[str](), converter=_several, validator=_check_names
+    )
 
 
 MAX_HEAD_BYTES: Final = 32 * KIB
