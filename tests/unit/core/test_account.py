@@ -143,7 +143,7 @@ def test_for_what_cannot_be_taken_back_nothing_is_taken_back() -> None:
     pool.lend("c", "request", 2)
 
 
-def test_one_holder_has_a_bound_of_its_own() -> None:
+def test_one_client_has_a_bound_of_its_own() -> None:
     """Whatever else there is."""
     pool = Pool("most", 100, 10, own_setting="most_of_one")
     loan = pool.lend("a", "request", 10)
@@ -230,7 +230,7 @@ def test_whatever_is_asked_the_sums_are_right_and_no_bound_is_exceeded(
     assert pool.statistics().clients == pool.lent == 0
 
 
-def test_a_loan_of_nothing_counts_for_its_holder_once_it_grows() -> None:
+def test_a_loan_of_nothing_counts_for_its_client_once_it_grows() -> None:
     """The pool forgot whose it was when the same client had given everything else back."""
     pool = Pool("most", 10)
     empty = pool.lend("a", "stream", 0)
