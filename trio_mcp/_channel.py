@@ -26,10 +26,12 @@ class Origin(Protocol):
 
     A pipe has one origin. Over HTTP each POST is one, and the messages that belong to its request go back to it.
 
-    An origin may also have a `holder`, a string: the name under which a server keeps what outlives the message.
-    Without it, that is the principal, or the connection if there is no principal. And it may have a method
+    An origin may also have a `client_key`, a string: what its client is called where something is kept or counted
+    for it. Without it, that is the principal, or the connection if there is no principal. Where the transport
+    knows the address of the sender, it has that as `client`, whoever is counted. (Elsewhere, where nothing has to
+    be said of the address, the client that is counted is just `client`.) And an origin may have a method
     `keep_answer`, which is called with the size of each larger answer before it waits to be written, and may
-    refuse it with a `RequestError`. Where the transport knows the address of the sender, it has that as `client`.
+    refuse it with a `RequestError`.
 
     What is counted for a message lasts until the message is done with: a request when its answer is written or
     will never be, a notification when it was handled or dropped, anything else when it was taken, and what
@@ -45,18 +47,18 @@ class Origin(Protocol):
         ...
 
 
-def holder_of(origin: Origin | None, connection: str) -> str:
-    """Return the name under which something is kept for the sender of a message.
+def client_key_of(origin: Origin | None, connection: str) -> str:
+    """Return the client that something is kept or counted for which a message asks for.
 
     Args:
         origin: Where the message came from.
-        connection: The name of the connection, which is used if the origin names neither holder nor principal.
+        connection: The name of the connection, for an origin with neither a `client_key` nor a principal.
     """
     if origin is None:
         return connection
-    holder = getattr(origin, "holder", None)
-    if isinstance(holder, str):
-        return holder
+    client_key = getattr(origin, "client_key", None)
+    if isinstance(client_key, str):
+        return client_key
     return connection if origin.principal is None else f"principal {origin.principal}"
 
 

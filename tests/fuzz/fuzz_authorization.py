@@ -183,7 +183,7 @@ def read_proofs(data: bytes) -> None:
     key = thumbprint(PUBLIC)
 
     def check() -> Any:
-        return rules.check([text], holder="me", method="POST", path="/mcp", token="a", key=key, now=NOW)
+        return rules.check([text], client="me", method="POST", path="/mcp", token="a", key=key, now=NOW)
 
     with contextlib.suppress(ProofRefused):
         claims = check()

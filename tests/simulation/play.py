@@ -193,7 +193,7 @@ class _Game:
 
     def note_kept(self, kept: Any, **more: Any) -> None:
         """Note what a server still keeps when its clients have gone."""
-        left = {name: [pool.lent, pool.holders] for name, pool in kept.items() if pool.lent or pool.holders}
+        left = {name: [pool.lent, pool.clients] for name, pool in kept.items() if pool.lent or pool.clients}
         self.log.add("kept", left=left, **more)
 
     async def befall(

@@ -10,7 +10,7 @@ from trio_mcp._core._account import Account as Account
 from trio_mcp._core._account import Loan as Loan
 from trio_mcp._core._account import Overdrawn as Overdrawn
 from trio_mcp._core._account import Pool as Pool
-from trio_mcp._core._account import holder_of as holder_of
+from trio_mcp._core._account import client_at as client_at
 from trio_mcp._core._account import lend_all as lend_all
 from trio_mcp._core._apps import MAX_DOMAINS as MAX_DOMAINS
 from trio_mcp._core._apps import begins_as_html as begins_as_html

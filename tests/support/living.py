@@ -34,7 +34,7 @@ def lent(server: Any) -> Counter[str]:
     for run in server.statistics():
         for unit, pool in run.items():
             found[unit] += pool.lent
-            found[f"{unit} holders"] += pool.holders
+            found[f"{unit} clients"] += pool.clients
     return found
 
 

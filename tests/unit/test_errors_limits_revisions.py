@@ -250,6 +250,12 @@ GONE_SETTINGS: Final = {
     "stream_timeout": "it is always 5 s",
     "retry_delay": "it is always 1 s",
     "max_head_bytes": "it is always 32 KiB",
+    "sse_path": "write sse='/a/path'",
+    "messages_path": "clients are told it; it is beside the path of sse",
+    "max_request_rate": "write rate='10/minute'",
+    "request_burst": "write rate='10/minute'",
+    "max_connections_per_address": "it is half of max_connections, at least 10",
+    "max_sessions_per_principal": "it is a fifth of max_sessions, at least 10",
 }
 """Settings that went, and what the refusal says of them."""
 
@@ -317,6 +323,21 @@ def test_what_follows_from_a_limit() -> None:
     limits = Limits()
     assert (limits.max_decoded_bytes, limits.max_inbound_bytes) == (128 * 2**20, 64 * 2**20)
     assert (limits.max_parked_per_principal, limits.max_tasks_per_principal) == (1_000, 1_000)
+
+
+def test_what_follows_from_a_setting() -> None:
+    """One client of a small server has all of it."""
+    for most, of_one_address, of_one_client in ((1_000, 500, 200), (30, 15, 10), (1, 10, 10)):
+        settings = HttpServerSettings(max_connections=most, max_sessions=most)
+        own = (settings.max_connections_per_address, settings.max_sessions_per_principal)
+        assert own == (of_one_address, of_one_client)
+    paths = {"/sse": "/messages", "/sse/": "/messages/", "/a/b/events": "/a/b/messages", "/": "/messages/"}
+    for sse, messages in paths.items():
+        settings = HttpServerSettings(sse=sse)
+        assert settings.sse_paths == (sse, messages)
+    settings = HttpServerSettings(sse=True)
+    assert settings.sse_paths == ("/sse", "/messages")
+    assert (settings.max_connections_per_address, settings.max_sessions_per_principal) == (500, 2_000)
 
 
 # Revisions.

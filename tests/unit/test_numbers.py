@@ -162,7 +162,7 @@ WHOLE_OR_NONE: Final = [
 ]
 DURATIONS: Final = [
     *fields(Limits, "float"),
-    *(field for field in fields(HttpServerSettings, "float") if field[0] != "max_request_rate"),
+    *fields(HttpServerSettings, "float"),
     *fields(HttpSettings, "float"),
     *fields(RestartPolicy, "float"),
     *fields(AskPolicy, "float"),
@@ -181,7 +181,6 @@ TOLD_DURATIONS: Final = [
 TOLD_DURATIONS_OR_NONE: Final = [
     ("retry_after", within_a_request(lambda ctx, seconds: ctx.release_connection(seconds)))
 ]
-RATE: Final = named("max_request_rate", HttpServerSettings)
 NUMBERS: Final = [
     ("progress", within_a_request(lambda ctx, n: ctx.report_progress(n))),
     ("amount|progress", within_a_request(lambda ctx, n: ctx.progress().advance(n))),
@@ -203,7 +202,7 @@ def test_what_is_no_number_is_refused_by_its_name(subtests: pytest.Subtests) -> 
     cases = [
         *given(WHOLE, *NO_WHOLE_NUMBERS),
         *given(WHOLE_OR_NONE, *(value for value in NO_WHOLE_NUMBERS if value is not None)),
-        *given([*DURATIONS, *TOLD_DURATIONS, RATE, *NUMBERS], *NO_NUMBERS),
+        *given([*DURATIONS, *TOLD_DURATIONS, *NUMBERS], *NO_NUMBERS),
         *given([*DURATIONS_OR_NONE, *TOLD_DURATIONS_OR_NONE, *NUMBERS_OR_NONE], *(value for value in NO_NUMBERS if value is not None)),
     ]  # fmt: skip
     for name, give, values in cases:
@@ -221,7 +220,6 @@ def test_what_is_out_of_bounds_is_refused_by_its_name(subtests: pytest.Subtests)
         *given([*DURATIONS, *DURATIONS_OR_NONE], -1, -0.5, math.nan, -math.inf, HUGE),
         *given([*TOLD_DURATIONS, *TOLD_DURATIONS_OR_NONE], -1, -0.5, math.nan, math.inf, -math.inf, HUGE, LONG),
         *given([*NUMBERS, *NUMBERS_OR_NONE], math.nan, math.inf, -math.inf, HUGE),
-        *given([RATE], -1, 0, math.nan, -math.inf, HUGE),
         *given([named("parked_timeout", Limits)], 0),
     ]
     for name, give, values in cases:
@@ -238,7 +236,6 @@ def test_what_means_never_or_no_end_is_taken(subtests: pytest.Subtests) -> None:
         *given([*WHOLE, *WHOLE_OR_NONE], 2**62),
         *given([*DURATIONS, *DURATIONS_OR_NONE], math.inf, LONG),
         *given([*TOLD_DURATIONS, *TOLD_DURATIONS_OR_NONE], 86_400),
-        *given([RATE], math.inf, 1e-300),
     ]
     for name, give, values in cases:
         for value in values:

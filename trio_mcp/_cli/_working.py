@@ -35,7 +35,7 @@ def run_workers(options: Options) -> int:
 
         settings: HttpServerSettings = arguments.setdefault("settings", HttpServerSettings())
         if options.transport == "sse":
-            arguments["settings"] = settings = attrs.evolve(settings, sse=True)
+            arguments["settings"] = settings = attrs.evolve(settings, sse=settings.sse or True)
         logging.basicConfig(level=logging.INFO, format="%(message)s")
         try:
             if assigned() is not None:

@@ -1,7 +1,7 @@
 """What a server keeps for its clients, and what it does for each: bounded for every one and for all together.
 
 All that is kept for a client is a loan from a pool, in its name, and given back when it is gone. A client is a
-principal, or an address (`holder_of`) if there is no authentication. Rates are in `_rates`. Decisions only: no
+principal, or an address (`client_at`) if there is no authentication. Rates are in `_rates`. Decisions only: no
 clock and no I/O; the borrower passes a function that ends what is kept.
 """
 
@@ -59,7 +59,7 @@ class PoolStatistics:
     Attributes:
         lent: How much is lent, in bytes or places.
         most: How much there is.
-        holders: The number of clients that have something.
+        clients: The number of clients that have something.
         refused: How often a loan was refused.
         taken_back: How often a loan was taken back.
         of: How much of `lent` is lent for each kind of use.
@@ -67,7 +67,7 @@ class PoolStatistics:
 
     lent: int
     most: int
-    holders: int
+    clients: int
     refused: int
     taken_back: int
     of: Mapping[str, int]
@@ -389,8 +389,8 @@ PREFIX_BITS: Final = 64
 """The IPv6 network that one subscriber has at least: a client with one address of it has all of them, 2**64."""
 
 
-def holder_of(address: str | None) -> str:
-    """Return the holder for a client that is known by its address alone.
+def client_at(address: str | None) -> str:
+    """Return the client that is known by its address alone.
 
     Everything that counts by address must use this: in IPv6 the network (64 bits) is the client, not each of its
     2**64 addresses. An IPv4 address that a dual-stack socket shows as IPv6 is the IPv4 address.

@@ -38,20 +38,10 @@ from .._errors import (
     LocalProtocolError,
     RequestError,
 )
-from .._limits import (
-    KIB,
-    MAX_SECONDS,
-    MIB,
-    _positive,
-    _size,
-    check_kind,
-    check_number,
-    check_whole,
-    valid_kind,
-    without,
-)
+from .._limits import KIB, MAX_SECONDS, MIB, _positive, _size, check_kind, check_whole, valid_kind, without
 from .._printable import printable
 from ._http1 import BODILESS, HeaderField, Headers, answer_field, answer_fields, quoted
+from ._rates import read_rate
 
 # Statuses, and the JSON-RPC errors they go with.
 
@@ -675,8 +665,7 @@ HttpHost: TypeAlias = Literal["hypercorn", "lean"]
 
 
 def _check_rate(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if check_number(attribute.name, value, is_finite=False) <= 0:
-        raise ValueError(f"{attribute.name} must be more than 0, not {value!r}")
+    read_rate(attribute.name, value)
 
 
 def _check_path(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -684,8 +673,10 @@ def _check_path(_instance: object, attribute: attrs.Attribute[Any], value: objec
         raise ValueError(f"{attribute.name} must be a path that begins with a slash, not {value!r}")
 
 
-def _path(default: str) -> str:
-    return attrs.field(default=default, validator=_check_path)
+def _check_sse(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    valid_kind(instance, attribute, value)
+    if isinstance(value, str):
+        _check_path(instance, attribute, value)
 
 
 def _several(names: Iterable[str]) -> frozenset[str]:
@@ -744,6 +735,9 @@ class Cors:
 MAX_HEAD_BYTES: Final = 32 * KIB
 """The largest size of all header fields of a request together; 431 beyond: other servers take 8 to 16 KiB."""
 
+FEW: Final = 10
+"""So many connections and sessions one client may have of however few: those are often for one client alone."""
+
 
 @final
 @without(
@@ -756,6 +750,11 @@ MAX_HEAD_BYTES: Final = 32 * KIB
         "it is always 5 s": "stream_timeout",
         "it is always 1 s": "retry_delay",
         "it is always 32 KiB": "max_head_bytes",
+        "write sse='/a/path'": "sse_path",
+        "clients are told it; it is beside the path of sse": "messages_path",
+        "write rate='10/minute'": "max_request_rate,request_burst",
+        "it is half of max_connections, at least 10": "max_connections_per_address",
+        "it is a fifth of max_sessions, at least 10": "max_sessions_per_principal",
     },
 )
 @attrs.frozen(kw_only=True)
@@ -786,9 +785,8 @@ class HttpServerSettings:
             the legacy era. ``subscriptions/listen`` is a stream all the same.
         stateless: Whether requests of the legacy era are served one by one, without sessions. Handlers can then
             send no requests to their clients, and clients get no notifications of changes.
-        sse: Whether HTTP+SSE, the deprecated transport of 2024-11-05, is served as well.
-        sse_path: The path of its stream.
-        messages_path: The path to which its messages are posted.
+        sse: Whether HTTP+SSE, the deprecated transport of 2024-11-05, is served as well; or the path of its
+            stream, for which `True` is ``/sse``. Clients are told to post messages beside it: to ``/messages``.
         health_path: The path at which load balancers find out whether requests are served, whatever `Host` is
             sent: 200 with ``{"status": "ready"}``, and 503 with ``"draining"`` on connections that are still open
             when serving is about to end. `None` for nowhere.
@@ -801,9 +799,9 @@ class HttpServerSettings:
         idle_timeout: How long a connection is kept without a request.
         max_connections: Connections at once. For a further one, the one that has been idle longest, without a
             request, is closed; if none is idle, the new one gets 503, or over TLS is closed. The limit is lower
-            if the process may not open so many files.
-        max_connections_per_address: The same, of one address (IPv6: one network) that is not a trusted proxy's:
-            a further one takes the place of an idle one of the same address.
+            if the process may not open so many files. One address (IPv6: one network) that is not a trusted
+            proxy's gets half of them, and at least 10: a further one takes the place of an idle one of the same
+            address.
         websocket: Whether a GET at `path` that asks for it becomes a WebSocket, and is served as a session that
             ends with it. With `McpASGI` the host has to serve WebSockets, and to keep some of their limits.
         keep_alive_interval: How long a stream is silent before a comment is sent, and how long a request may take
@@ -814,17 +812,17 @@ class HttpServerSettings:
             `authenticate` has not returned yet are counted there.
         max_requests_per_principal: The same, of one client: a principal, or an address if there is no
             `authenticate`; 429 beyond. A request that `authenticate` has not accepted counts for its address.
-        max_request_rate: Requests per second of one client, in the long run; 429 beyond. All methods count.
-        request_burst: How many requests may come at once before the rate counts.
+        rate: How often one client may send requests, such as ``"600/minute"``, as of a `Server`; as many at once
+            as in one period. 429 beyond. All methods count, and refused credentials. `None` for no limit.
         max_sessions: Sessions of the legacy era at once. A new one replaces the session that has been idle
-            longest; 503 if none is idle.
-        max_sessions_per_principal: The same, of one client: a principal, or an address if there is no
-            `authenticate`. A new session replaces that of its own which has been idle longest; 429 if none is
-            idle, or if it has too many replaced: a hundred at once, and as many as it may have in 30 seconds.
+            longest; 503 if none is idle. One client (a principal, or an address if there is no `authenticate`)
+            gets a fifth of them, and at least 10: a new session replaces that of its own which has been idle
+            longest; 429 if none is idle, or if it has too many replaced: a hundred at once, and as many as it may
+            have in 30 seconds.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
     """
 
-    path: str = _path("/mcp")
+    path: str = attrs.field(default="/mcp", validator=_check_path)
     allowed_hosts: frozenset[str] | None = attrs.field(default=LOCAL_HOSTS, converter=_names)
     allowed_origins: frozenset[str] | None = attrs.field(default=LOCAL_ORIGINS, converter=_names)
     trusted_proxies: frozenset[str] = attrs.field(default=frozenset[str](), converter=_several)
@@ -835,32 +833,44 @@ class HttpServerSettings:
     cors: bool | Cors = attrs.field(default=False, validator=valid_kind)
     json_only: bool = attrs.field(default=False, validator=valid_kind)
     stateless: bool = attrs.field(default=False, validator=valid_kind)
-    sse: bool = attrs.field(default=False, validator=valid_kind)
-    sse_path: str = _path("/sse")
-    messages_path: str = _path("/messages")
+    sse: bool | str = attrs.field(default=False, validator=_check_sse)
     health_path: str | None = attrs.field(default=None, validator=attrs.validators.optional(_check_path))
     max_body_bytes: int = _size(4 * MIB)
     message_timeout: float = _positive(30.0)
     send_timeout: float = _positive(30.0)
     idle_timeout: float = _positive(75.0)
     max_connections: int = _size(1_000)
-    max_connections_per_address: int = _size(500)
     websocket: bool = attrs.field(default=False, validator=valid_kind)
     keep_alive_interval: float = _positive(15.0)
     max_requests: int = _size(1_000)
     max_requests_per_principal: int = _size(200)
-    max_request_rate: float = attrs.field(default=math.inf, validator=_check_rate)
-    request_burst: int = _size(100)
+    rate: str | None = attrs.field(default=None, validator=attrs.validators.optional(_check_rate))
     max_sessions: int = _size(10_000)
-    max_sessions_per_principal: int = _size(2_000)
     session_idle_timeout: float = _positive(1_800.0)
 
     def __attrs_post_init__(self) -> None:
         self.host_rules()  # invalid entries are refused here, and not at the first request
         self.proxy_rules()
-        paths = (self.path, self.sse_path, self.messages_path) if self.sse else (self.path,)
-        if len(set(paths)) < len(paths):
-            raise ValueError("path, sse_path and messages_path must differ")
+        if self.sse and len({path.rstrip("/") for path in (self.path, *self.sse_paths)}) < 3:
+            raise ValueError(
+                f"path and sse must differ, also from {self.sse_paths[1]!r}, where messages are posted"
+            )
+
+    @property
+    def sse_paths(self) -> tuple[str, str]:
+        """The path of the stream of HTTP+SSE, and the one beside it to which its clients are told to post."""
+        stream = self.sse if isinstance(self.sse, str) else "/sse"
+        return stream, f"{stream.rstrip('/').rpartition('/')[0]}/messages{'/' if stream.endswith('/') else ''}"
+
+    @property
+    def max_connections_per_address(self) -> int:
+        """How many connections one address may have (half of all, and at least 10)."""
+        return max(FEW, self.max_connections // 2)
+
+    @property
+    def max_sessions_per_principal(self) -> int:
+        """How many sessions one client may have (a fifth of all, and at least 10)."""
+        return max(FEW, self.max_sessions // 5)
 
     def host_rules(self) -> HostRules:
         """Return which hosts and origins are accepted."""

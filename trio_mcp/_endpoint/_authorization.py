@@ -350,7 +350,7 @@ class Guard:
         try:
             said = self._proofs.check(
                 proofs,
-                holder=f"principal {accepted.principal}",
+                client=f"principal {accepted.principal}",
                 method=call.method,
                 path=path,
                 token=token,

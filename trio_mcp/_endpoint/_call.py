@@ -17,10 +17,10 @@ import attrs
 import trio
 
 from .._codec._json import cost_of_json
-from .._core._account import Loan, Overdrawn, Pool, Tally, holder_of
+from .._core._account import Loan, Overdrawn, Pool, Tally, client_at
 from .._core._http1 import BODILESS, HeaderField, Headers
 from .._core._http_rules import EVENT_STREAM, JSON, CheckedAnswer, HttpRefused, HttpServerSettings, busy
-from .._core._rates import RateTable
+from .._core._rates import RateTable, read_rate
 from .._limits import KIB, Limits
 from .._logs import Log
 from .._oauth._principal import ClientCertificate
@@ -285,8 +285,7 @@ class RequestLimits:
         self._settings = settings
         self._limits = limits
         self.most_of_one: Final = min(settings.max_requests_per_principal, settings.max_requests)
-        self._is_rated = settings.max_request_rate < math.inf
-        self._rates = RateTable(settings.max_request_rate, settings.request_burst)
+        self._rates = None if settings.rate is None else read_rate("rate", settings.rate).table()
         self.read: Tally = Tally()
         self.served: Tally = Tally()
         self.answered: Tally = Tally()
@@ -302,19 +301,19 @@ class RequestLimits:
         Raises:
             HttpRefused: There are too many already.
         """
-        if self._is_rated:
-            self._take_token(client)
+        if self._rates is not None:
+            self._take_token(self._rates, client)
         if self.answered.total > self._settings.max_requests_per_principal:
             self._check_answered(client)
         if self.read.total >= self.most_of_one:  # otherwise no client has so many
             self.check_room(self.read, client, "messages are being read")
         return RequestSlot(self, client, self.read)
 
-    def _take_token(self, client: str) -> None:
-        wait = self._rates.take(client, trio.current_time())
+    def _take_token(self, rates: RateTable, client: str) -> None:
+        wait = rates.take(client, trio.current_time())
         if wait:
-            rate = self._settings.max_request_rate
-            raise busy(429, f"more than {rate:g} requests per second (max_request_rate)", wait)
+            rate = self._settings.rate
+            raise busy(429, f"this endpoint may be used {rate} by each client (HttpServerSettings.rate)", wait)
 
     def pass_on(self, address: str, principal: str) -> None:
         """Check that a request which was counted for an address may count for its principal.
@@ -322,9 +321,9 @@ class RequestLimits:
         Raises:
             HttpRefused: The principal has too many already.
         """
-        if self._is_rated:
+        if self._rates is not None:
             self._rates.give_back(address)
-            self._take_token(principal)
+            self._take_token(self._rates, principal)
         self._check_own(self.read, principal, "messages are being read")
 
     def _check_answered(self, client: str) -> None:
@@ -481,7 +480,7 @@ class HttpCall(CheckedAnswer, abc.ABC):
         client = self.client
         if self.principal is not None:
             return f"principal {self.principal}"
-        return client if client is not None and ":" not in client else holder_of(client)
+        return client if client is not None and ":" not in client else client_at(client)
 
     @final
     def gone(self) -> None:

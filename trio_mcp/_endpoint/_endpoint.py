@@ -131,8 +131,9 @@ class Endpoint:
         if self._only_websockets:
             self._routes = {settings.path.rstrip("/") or "/": {"GET": self._websockets.serve}}
         elif settings.sse and legacy.is_served:
-            self._routes[plain_path(settings.sse_path)] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
-            self._routes[plain_path(settings.messages_path)] = {"POST": self._post_as_2024}
+            stream, messages = map(plain_path, settings.sse_paths)
+            self._routes[stream] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
+            self._routes[messages] = {"POST": self._post_as_2024}
         # At the endpoint itself, a GET and a DELETE are answered, but allowed only if there are sessions.
         unmet = "" if legacy.is_served and not settings.stateless else "DELETE"
         unmet += " GET" if unmet and not self.serves_websockets else ""
@@ -154,7 +155,7 @@ class Endpoint:
         else:
             self._decode = self._decoded
         if self._group is not None:
-            self._routes = among(self._group, self._routes, plain_path(settings.messages_path))
+            self._routes = among(self._group, self._routes, plain_path(settings.sse_paths[1]))
             self._decode, self._serve_modern = self._group.by_state(self._decode, self._modern.request)
         self._others = OtherRoutes(self._own_routes, self._rest, open_to_all)
 

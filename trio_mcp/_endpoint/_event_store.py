@@ -55,7 +55,7 @@ class EventShares:
     def __init__(self, most: int, drop: Callable[[str], object]) -> None:
         self._pool = Pool("max_bytes", most)
         self._drop = drop
-        self._holders: dict[str, tuple[str, Pool | None]] = {}
+        self._clients: dict[str, tuple[str, Pool | None]] = {}
         self._loans: dict[str, tuple[Loan, ...]] = {}
         self._sessions: dict[str, dict[str, None]] = {}  # of each client, those with events
 
@@ -64,15 +64,15 @@ class EventShares:
         """What all sessions take, in bytes."""
         return self._pool.lent
 
-    def count_against(self, session: str, holder: str, account: Pool | None) -> None:
+    def count_against(self, session: str, client: str, account: Pool | None) -> None:
         """Set whose a session is, before anything of it is kept; otherwise it counts as a client by itself.
 
         Args:
             session: The session.
-            holder: In whose name its events are kept.
+            client: The client whose session it is.
             account: Lends what they take as well; `None` if no account counts them.
         """
-        self._holders[session] = holder, account
+        self._clients[session] = client, account
 
     def set(self, session: str, size: int) -> bool:
         """Let a session take so much; another session of the same client may lose its events for that.
@@ -83,29 +83,29 @@ class EventShares:
         if not size:
             self._give_back(session)
             return True
-        holder, account = self._holders.get(session, (session, None))
+        client, account = self._clients.get(session, (session, None))
         pools = (self._pool,) if account is None else (self._pool, account)
         while True:
             try:
-                self._lend(session, holder, pools, size)
+                self._lend(session, client, pools, size)
             except Overdrawn:
                 # Only other events of the client make room for events: all else it has is worth more.
-                others = (other for other in self._sessions.get(holder, ()) if other != session)
+                others = (other for other in self._sessions.get(client, ()) if other != session)
                 oldest = next(others, None)
                 if oldest is None:
                     return False
                 self._give_back(oldest)
                 self._drop(oldest)
             else:
-                sessions = self._sessions.setdefault(holder, {})
+                sessions = self._sessions.setdefault(client, {})
                 sessions.pop(session, None)
                 sessions[session] = None
                 return True
 
-    def _lend(self, session: str, holder: str, pools: tuple[Pool, ...], size: int) -> None:
+    def _lend(self, session: str, client: str, pools: tuple[Pool, ...], size: int) -> None:
         loans = self._loans.get(session)
         if loans is None:
-            self._loans[session] = lend_all([(pool, size) for pool in pools], holder, "events")
+            self._loans[session] = lend_all([(pool, size) for pool in pools], client, "events")
             return
         before = loans[0].amount
         try:
@@ -129,7 +129,7 @@ class EventShares:
     def forget(self, session: str) -> None:
         """Forget a session that has ended."""
         self._give_back(session)
-        self._holders.pop(session, None)
+        self._clients.pop(session, None)
 
 
 @final
@@ -213,15 +213,15 @@ class MemoryEventStore:
         await trio.lowlevel.checkpoint()
 
 
-def count_against(store: EventStore, session: str, holder: str, account: Pool) -> None:
+def count_against(store: EventStore, session: str, client: str, account: Pool) -> None:
     """Count what a session stores against its client. A store that is not ours has its own bounds.
 
     Args:
         store: Where its events will be kept.
         session: The session.
-        holder: In whose name.
+        client: The client whose session it is.
         account: Lends memory.
     """
     shares = getattr(store, "_shares", None)
     if isinstance(shares, EventShares):
-        shares.count_against(session, holder, account if isinstance(store, MemoryEventStore) else None)
+        shares.count_against(session, client, account if isinstance(store, MemoryEventStore) else None)

@@ -167,14 +167,7 @@ class LegacySessions:
             HttpRefused: All are in use.
         """
         session = LegacySession(
-            id,
-            self._server,
-            self._settings,
-            call.principal,
-            store,
-            holder=call.key,
-            assumed=assumed,
-            event_type=event_type,
+            id, self._server, self._settings, call.principal, store, assumed=assumed, event_type=event_type
         )
         try:
             session.loans = SessionLoans(places, self._service.account.bytes, call.key, session.let_go)
@@ -182,16 +175,16 @@ class LegacySessions:
             raise too_many(error) from None
         return session
 
-    def _check_replacing(self, holder: str) -> None:
+    def _check_replacing(self, client: str) -> None:
         """Check that a client does not have its own sessions replaced by others too fast.
 
         Raises:
             HttpRefused: It does.
         """
         most = self._places.most_of_one
-        if self._places.lent_to(holder) < most:
+        if self._places.lent_to(client) < most:
             return
-        wait = self._replaced.take(holder, trio.current_time())
+        wait = self._replaced.take(client, trio.current_time())
         if wait:
             setting = self._places.own_setting
             problem = f"you have {most} sessions ({setting}), and begin others too fast; end some first"
@@ -269,7 +262,7 @@ class LegacySessions:
         """
         check_accept(call.headers, EVENT_STREAM)
         session = self._open(call, event_type="message")
-        url = f"{call.root}{self._settings.messages_path}?session_id={session.id}"
+        url = f"{call.root}{self._settings.sse_paths[1]}?session_id={session.id}"
         await session.listen_as_2024(call, url)
 
     async def post_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:

@@ -168,7 +168,6 @@ class LegacySession:
         settings: How it is served.
         principal: Who began it; no other principal may use it.
         store: Keeps events for clients that lost a connection; `None` if streams cannot be resumed.
-        holder: In whose name that is, and its loans are.
         assumed: What holds without a handshake, for a session that lasts for one POST.
         event_type: The type of its events, where it is not the default: in HTTP+SSE.
 
@@ -182,7 +181,6 @@ class LegacySession:
     _settings: HttpServerSettings
     principal: str | None
     _store: EventStore | None
-    _holder: str = attrs.field(alias="holder", kw_only=True)
     _assumed: Agreement | None = attrs.field(alias="assumed", default=None, kw_only=True)
     _event_type: str | None = attrs.field(alias="event_type", default=None, kw_only=True)
     loans: SessionLoans = attrs.field(init=False)
@@ -215,7 +213,6 @@ class LegacySession:
             on_question=self._asked_on_standalone,
             on_lost=lambda ids: self._cannot_ask(ids, "its connection is gone"),
             withdraw=self._withdraw_question,
-            holder=self._holder,
         )
 
     def _new_stream(self, number: int) -> EventStream:
@@ -247,7 +244,7 @@ class LegacySession:
                     self._channel,
                     shutdown,
                     assumed=self._assumed,
-                    holder=self.loans.holder,
+                    client=self.loans.client,
                     keep=partial(self.loans.keep, "subscriptions"),
                 )
                 nursery.cancel_scope.cancel(reason="the session has ended")

@@ -101,14 +101,14 @@ class HttpOrigin(_PostedOrigin):
 
     Attributes:
         principal: Who sent it.
-        holder: In whose name the server keeps what outlives it.
+        client_key: The client that is counted.
         headers: Its header fields.
         on_answered: Called when its request is answered, where the POST itself gets no answer.
         client: The address of who has sent it.
     """
 
     principal: str | None
-    holder: str
+    client_key: str
     headers: Headers | None = None
     on_answered: Callable[[], object] = nothing
     client: str | None = None
@@ -225,7 +225,6 @@ class SessionChannel(Channel):
         on_question: Called with the number and the ids of requests that are queued on that stream.
         on_lost: Called with the ids of requests that no client will ever read.
         withdraw: Withdraws a request, if no client was sent it yet, and returns whether that was so.
-        holder: In whose name.
     """
 
     transport = "http"
@@ -234,7 +233,6 @@ class SessionChannel(Channel):
     _on_question: Callable[[int, tuple[RequestId, ...]], object] = attrs.field(alias="on_question", kw_only=True)
     _on_lost: Callable[[tuple[RequestId, ...]], object] = attrs.field(alias="on_lost", kw_only=True)
     _withdraw: Callable[[RequestId], bool] = attrs.field(alias="withdraw", kw_only=True)
-    _holder: str = attrs.field(alias="holder", kw_only=True)
     _arrivals: OrderedDict[_Arrival, None] = attrs.field(factory=OrderedDict[_Arrival, None], init=False)
     _after: Callable[[], object] | None = attrs.field(default=None, init=False)
     _wake: Callable[[], object] = attrs.field(default=nothing, init=False)
@@ -394,7 +392,7 @@ class SessionLoans:
         places: Lends its place among the sessions; `None` if it lasts for one request alone. Then it needs no
             place, and is never ended for others.
         bytes: Lends bytes.
-        holder: In whose name.
+        client: The client whose session it is.
         let_go: Called with whether the session has to end, or only to drop what is queued and may never be read,
             and why. Must not wait.
 
@@ -404,7 +402,7 @@ class SessionLoans:
 
     _places: Pool | None
     _bytes: Pool
-    holder: str
+    client: str
     _let_go: Callable[[bool, str], object]
     # A dict of these three would weigh on every session.
     handshake: int = attrs.field(default=0, init=False)
@@ -419,7 +417,7 @@ class SessionLoans:
         place = () if self._places is None else ((self._places, 1),)
         give_way = None if self._places is None else self._make_room
         amounts = (*place, (self._bytes, SESSION_BYTES))
-        self._loans = lend_all(amounts, self.holder, "sessions", give_way, own_gives_way=True)
+        self._loans = lend_all(amounts, self.client, "sessions", give_way, own_gives_way=True)
 
     def hold(self) -> None:
         """Note that a request of the client is open."""
@@ -460,7 +458,7 @@ class SessionLoans:
                 if loan.amount != size:
                     loan.change(size)
             elif size and self._loans:
-                self._unread_loan = self._bytes.lend(self.holder, "streams", size)
+                self._unread_loan = self._bytes.lend(self.client, "streams", size)
         except Overdrawn as problem:
             self._drop_unread(f"there is no room for what is not read: {problem}")
         else:
@@ -475,17 +473,17 @@ class SessionLoans:
             RequestError: There is none.
         """
         try:
-            self._bytes.lend(self.holder, "streams", size).give_back()
+            self._bytes.lend(self.client, "streams", size).give_back()
         except Overdrawn as problem:
             refusal = RequestError(SERVER_BUSY, f"there is no room for an answer of {size} bytes: {problem}")
             raise problem.marked(refusal) from None
 
     def _make_room(self) -> None:
-        _log.info("a session of %.100s gives way to another", self.holder)
+        _log.info("a session of %.100s gives way to another", self.client)
         self._end("this session had to make room for another", "max_sessions")
 
     def _end(self, why: str, limit: str) -> None:
-        audit("session", why, limit=limit, transport="http", client=self.holder)
+        audit("session", why, limit=limit, transport="http", client=self.client)
         self.give_back()
         self._let_go(True, why)
 
@@ -498,7 +496,7 @@ class SessionLoans:
         self._let_go(False, why)
         self._loans = loans
         if self._unread > STEP:
-            _log.info("a session of %.100s is ended: %s", self.holder, why)
+            _log.info("a session of %.100s is ended: %s", self.client, why)
             self._end(why, "max_kept_bytes")
 
     def give_back(self, *, is_read: bool = True) -> None:

@@ -150,8 +150,8 @@ class WebSocketSessions:
                         self._service,
                         channel,
                         self._shutdown,
-                        holder=call.key,
                         keep=partial(session.loans.keep, "subscriptions"),
+                        client=call.key,
                     )
                 finally:
                     if trio.current_time() >= call.valid_until:
@@ -178,16 +178,16 @@ class _SessionOrigin:
 
     Attributes:
         principal: Who has sent it.
-        holder: In whose name the server keeps what outlives it.
+        client_key: The client that is counted.
         headers: The header fields of the handshake.
         client: The address of who has sent it.
     """
 
-    __slots__ = ("_answers", "_kept", "_messages", "_served", "_session", "headers", "holder", "principal")
+    __slots__ = ("_answers", "_kept", "_messages", "_served", "_session", "client_key", "headers", "principal")
 
     def __init__(self, session: _Session, served: Loan | None) -> None:
         self.principal = session.call.principal
-        self.holder = session.call.key
+        self.client_key = session.call.key
         self.headers = session.call.headers
         self._session = session
         self._served = served
@@ -214,7 +214,7 @@ class _SessionOrigin:
             if self._answers is not None:
                 self._answers.change(amount)
             elif amount:
-                self._answers = session.pool.lend(self.holder, "answers", amount)
+                self._answers = session.pool.lend(self.client_key, "answers", amount)
         except Overdrawn as problem:
             what = f"an answer of {size} bytes"
             raise RequestError(SERVER_BUSY, f"there is no room for {what}: {problem}") from None

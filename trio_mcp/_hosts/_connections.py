@@ -21,7 +21,7 @@ import attrs
 import trio
 
 from .._audit import audit
-from .._core._account import holder_of
+from .._core._account import client_at
 from .._core._http1 import ReadFields
 from .._core._http_rules import MAX_HEAD_BYTES, HttpRefused, HttpServerSettings, ProxyRules
 from .._endpoint._endpoint import Endpoint
@@ -146,17 +146,17 @@ class ConnectionLimits(Generic[_T]):
         if not of.count:
             self._addresses.pop(of.key, None)
 
-    def belong_to(self, connection: _T, holder: str) -> bool:
+    def belong_to(self, connection: _T, client: str) -> bool:
         """Count a connection for who its client turned out to be, and not for its address any more.
 
         Returns:
-            Whether it may stay: whether its holder may have one more.
+            Whether it may stay: whether that client may have one more.
         """
         if connection in self._cut_ones:
             return False
-        if self._address_of[connection].key == holder:
+        if self._address_of[connection].key == client:
             return True
-        of = self._addresses.get(holder) or _Address[_T](holder)
+        of = self._addresses.get(client) or _Address[_T](client)
         if not self._makes_room(of):
             return False
         since, is_timed = self._resting.get(connection), connection in self._timed
@@ -290,8 +290,8 @@ class Connections(Generic[_IO]):
 
     def enter(self, io: _IO) -> bool:
         """Admit a connection. Returns false if it must be closed."""
-        holder = None if io.client is None or self._proxies.trusts(io.client) else holder_of(io.client)
-        return self.limits.enter(io, holder)
+        client = None if io.client is None or self._proxies.trusts(io.client) else client_at(io.client)
+        return self.limits.enter(io, client)
 
     async def serve(self, io: _IO) -> None:
         """Serve a connection until it ends. What fails on it ends no other."""

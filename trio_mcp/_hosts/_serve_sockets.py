@@ -31,7 +31,7 @@ from .._bindings._stream import READS_AT_ONCE, StreamChannel, has_few_lines
 from .._channel import Incoming, Origin, Received, TooLarge
 from .._codec._json import cost_of_json
 from .._codec._jsonrpc import FRAGMENT_BYTES, id_of_fragment, is_response_fragment
-from .._core._account import Loan, Overdrawn, Pool, holder_of
+from .._core._account import Loan, Overdrawn, Pool, client_at
 from .._core._framing import OversizedLine
 from .._core._http_rules import ProxyRules
 from .._errors import SERVER_BUSY, ConnectionLost, RequestError
@@ -128,7 +128,7 @@ class StreamSocket(HostedSocket):
 
     Attributes:
         principal: Who its client is, if that is known.
-        holder: In whose name something is kept for the client. Over TLS both may change in `start`.
+        client_key: The client that is counted. Over TLS both may change in `start`.
         stream: The connection, over TLS if that is wanted.
         transport: Its name: ``"tcp"``, ``"tls"`` or ``"unix"``.
     """
@@ -142,7 +142,7 @@ class StreamSocket(HostedSocket):
     ) -> None:
         super().__init__(client)
         self.principal = principal
-        self.holder = f"socket {next(_connections)}" if client is None else holder_of(client)
+        self.client_key = f"socket {next(_connections)}" if client is None else client_at(client)
         self._transport = trio.SocketStream(trio.socket.from_stdlib_socket(connection))
         self._secured = (
             None if ssl_context is None else trio.SSLStream(self._transport, ssl_context, server_side=True)
@@ -160,7 +160,7 @@ class StreamSocket(HostedSocket):
             certificate = self._secured.getpeercert()  # empty unless it was verified
             self.principal = name_in(certificate) if certificate else None
             if self.principal is not None:
-                self.holder = self._holder = f"principal {self.principal}"
+                self.client_key = f"principal {self.principal}"
         else:
             await trio.lowlevel.checkpoint()
 
@@ -196,15 +196,15 @@ class LineOrigin:
 
     Attributes:
         principal: Who has sent them.
-        holder: In whose name the server keeps what outlives them.
+        client_key: The client that is counted.
         client: The address of who has sent them.
     """
 
-    __slots__ = ("_amount", "_channel", "_messages", "client", "holder", "principal")
+    __slots__ = ("_amount", "_channel", "_messages", "client", "client_key", "principal")
 
     def __init__(self, channel: ServedChannel, socket: StreamSocket, messages: int, amount: int) -> None:
         self.principal = socket.principal
-        self.holder = socket.holder
+        self.client_key = socket.client_key
         self.client = socket.client
         self._channel = channel
         self._messages = messages
@@ -413,7 +413,7 @@ class ServedChannel(StreamChannel):
 
     def _borrow(self, amount: int) -> None:
         if self._loan is None:
-            self._loan = self._pool.lend(self._socket.holder, "connections", amount)
+            self._loan = self._pool.lend(self._socket.client_key, "connections", amount)
         else:
             self._loan.change(amount)
         self._lent = amount
@@ -505,7 +505,7 @@ class SocketConnection:
     async def serve(self) -> None:
         """Serve it until the client goes, or `shutdown` is drained."""
         server, socket = self._server, self._socket
-        if socket.principal is not None and not self._limits.belong_to(socket, socket.holder):
+        if socket.principal is not None and not self._limits.belong_to(socket, socket.client_key):
             _audit(socket, "too many connections", "max_connections_per_address")
             socket.cut()
             await trio.lowlevel.checkpoint()
@@ -521,7 +521,7 @@ class SocketConnection:
         try:
             async with open_background(f"the session with {channel.description}") as background:
                 await server.serve_beside(
-                    background, self._service, channel, self._shutdown, holder=socket.holder
+                    background, self._service, channel, self._shutdown, client=socket.client_key
                 )
         finally:
             with trio.move_on_after(server.limits.goodbye_timeout, shield=True):

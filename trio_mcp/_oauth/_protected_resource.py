@@ -149,11 +149,11 @@ class UsedProofs:
     def __len__(self) -> int:
         return len(self._seen)
 
-    def use(self, holder: str, proof: tuple[str, str], until: float, now: float) -> None:
+    def use(self, client: str, proof: tuple[str, str], until: float, now: float) -> None:
         """Note that a proof was used.
 
         Args:
-            holder: In whose name it is remembered.
+            client: The client that it is remembered for.
             proof: The thumbprint of its key, and its id, which is unique for the key.
             until: How long it would be good, in seconds since 1970.
             now: The time.
@@ -170,14 +170,14 @@ class UsedProofs:
         digest = hashlib.sha256(f"{key} {id}".encode("utf-8", "surrogatepass")).digest()[:16]
         if digest in self._seen:
             raise ProofRefused("invalid_dpop_proof", "the proof was used before")
-        self._count(holder, 1)
+        self._count(client, 1)
         self._seen.add(digest)
-        heappush(self._order, (until, digest, holder))
+        heappush(self._order, (until, digest, client))
 
-    def _count(self, holder: str, more: int) -> None:
-        loans = self._loans.get(holder)
+    def _count(self, client: str, more: int) -> None:
+        loans = self._loans.get(client)
         if loans is None:
-            loans = self._loans[holder] = lend_all([(pool, 0) for pool in self._pools], holder, "proofs")
+            loans = self._loans[client] = lend_all([(pool, 0) for pool in self._pools], client, "proofs")
         places, lent = loans
         count = places.amount + more
         try:
@@ -189,7 +189,7 @@ class UsedProofs:
                 raise
         finally:
             if not places.amount:
-                del self._loans[holder]
+                del self._loans[client]
                 places.give_back()
                 lent.give_back()
 
@@ -220,13 +220,13 @@ class ProofRules:
         return hmac.digest(secret, b"%d" % period, "sha256").hex()[:32]
 
     def check(
-        self, proofs: Sequence[str], *, holder: str, method: str, path: str, token: str, key: str, now: float
+        self, proofs: Sequence[str], *, client: str, method: str, path: str, token: str, key: str, now: float
     ) -> Mapping[str, Any]:
         """Check the proof of a request; return what it says.
 
         Args:
             proofs: The values of all `DPoP` fields.
-            holder: In whose name it is remembered.
+            client: The client that it is remembered for.
             method: The method of the request.
             path: Its path, as the client may have sent it.
             token: The token that it comes with.
@@ -266,7 +266,7 @@ class ProofRules:
             period = int(now // _NONCE_SECONDS)
             if claims.get("nonce") not in [self._nonce(self._secret, period - back) for back in (0, 1)]:
                 raise ProofRefused("use_dpop_nonce", "the proof needs the nonce of DPoP-Nonce")
-        self.used.use(holder, (key, id), issued + PROOF_SECONDS, now)
+        self.used.use(client, (key, id), issued + PROOF_SECONDS, now)
         return claims
 
     def _is_here(self, url: str, path: str) -> bool:

@@ -114,9 +114,9 @@ class Proxy(Servable[None]):
         background: Background,
         assumed: Agreement | None = None,
         *,
-        holder: str | None = None,
+        client: str | None = None,
         keep: Callable[[int], object] | None = None,
     ) -> ProxySession:
         """Return what dispatches the messages of one client; see `Hosted.serve_beside`."""
         del keep  # its subscriptions are the server's
-        return ProxySession(self.revisions, service, background, assumed, holder, self._throttle)
+        return ProxySession(self.revisions, service, background, assumed, client, self._throttle)

@@ -23,7 +23,7 @@ import attrs
 import trio
 
 from .. import types
-from .._channel import Origin, ReleasableOrigin, holder_of
+from .._channel import Origin, ReleasableOrigin, client_key_of
 from .._client._connection import ClientIdentity
 from .._client._low_level import IDLE_ROUNDS, answered_all
 from .._codec import _json
@@ -75,7 +75,7 @@ class ProxySession(Session):
         service: The running proxy, with its connections to the server.
         background: Starts tasks that last as long as the connection.
         assumed: The agreement for requests of the legacy era without a handshake.
-        holder: The client that places are lent to; by default the connection counts as a client by itself.
+        client: The client that places are lent to; by default the connection counts as a client by itself.
         throttle: How often each client may send requests; `None` for as often as it likes.
 
     Attributes:
@@ -89,7 +89,7 @@ class ProxySession(Session):
         service: Service[Upstreams],
         background: Background,
         assumed: Agreement | None,
-        holder: str | None,
+        client: str | None,
         throttle: Throttle | None,
     ) -> None:
         super().__init__(ServerLifecycle(revisions, assumed), service.parking)
@@ -99,9 +99,9 @@ class ProxySession(Session):
         self._number = next(_connections)
         self._is_connected = False
         self._background = background
-        self._holder = f"connection {self._number}" if holder is None else holder
+        self._client = f"connection {self._number}" if client is None else client
         self._surroundings: Surroundings[Any] = Surroundings(
-            None, self._holder, _find_tool, background, service.background
+            None, self._client, _find_tool, background, service.background
         )
         self._assumed = assumed
         self._own: Upstream | None = None
@@ -194,8 +194,8 @@ class ProxySession(Session):
             over.set()
 
     async def _begin_session(self, agreement: Agreement, exchange: Exchange) -> Answer:
-        holder = holder_of(exchange.origin, self._holder)
-        upstream = self._upstreams.begin(holder, self._identity(agreement), self)
+        client = client_key_of(exchange.origin, self._client)
+        upstream = self._upstreams.begin(client, self._identity(agreement), self)
         try:
             connection = await upstream.connected()
         except BaseException:
@@ -241,15 +241,15 @@ class ProxySession(Session):
             if self._own is None:
                 raise RequestError(INVALID_REQUEST, "there is no session: its handshake has failed")
             return self._own
-        number, holder = self._place(origin)
+        number, client = self._place(origin)
         declared = _json.encode([agreement.client_info, agreement.client_capabilities])
-        key = SharedKey(number, holder, agreement.revision.is_modern, declared)
+        key = SharedKey(number, client, agreement.revision.is_modern, declared)
         return self._upstreams.share(key, lambda: self._identity(agreement))
 
     def _place(self, origin: Origin | None) -> tuple[int | None, str]:
-        """Return the connection, if it is that of a single client, and the holder for a message."""
+        """Return the connection, if it is that of a single client, and the client for a message."""
         is_of_one = self._is_connected and self._assumed is None
-        return self._number if is_of_one else None, holder_of(origin, self._holder)
+        return self._number if is_of_one else None, client_key_of(origin, self._client)
 
     # Requests.
 
@@ -257,7 +257,7 @@ class ProxySession(Session):
         method = exchange.request.method
         is_modern = agreement.revision.is_modern
         if self._throttle is not None and method not in _UNCOUNTED:
-            self._throttle.pass_by(holder_of(exchange.origin, self._holder), exchange)
+            self._throttle.pass_by(client_key_of(exchange.origin, self._client), exchange)
         try:
             upstream = await self._upstream_of(agreement, exchange.origin)
             if not is_modern:
@@ -384,7 +384,7 @@ class ProxySession(Session):
             Context(agreement, exchange, self._surroundings),
             partial(self._forward_parkable, upstream, request, agreement),
             read_params(params, types.InputResponseRequestParams).input_responses or {},
-            holder=holder_of(exchange.origin, self._holder),
+            client=client_key_of(exchange.origin, self._client),
             asking=Asking.PARK,
         )
         if is_object(outcome):

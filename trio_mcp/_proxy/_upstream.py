@@ -536,7 +536,7 @@ class UpstreamMessages(ServerMessages):
 # A client's session of the legacy era has an upstream connection of its own, for as long as it lasts: the
 # server may keep a log level, subscriptions and whatever else for it, and asks *this* client, by its
 # capabilities. Clients of the modern era have no session. Their requests share a connection if they come from
-# the same holder (the principal, the address, or the one connection that they have) with the same name and
+# the same client (the principal, the address, or the one connection that they have) with the same name and
 # capabilities: what two of them would see of each other on it they could see anyway, and a legacy server that
 # keeps something between calls finds its client again. That connection ends when it was not needed for
 # `IDLE_TIMEOUT` seconds, or when another client needs its place. One for all clients would do for a
@@ -549,13 +549,13 @@ class SharedKey(NamedTuple):
 
     Attributes:
         connection: The number of the connection on which they come, if that is one client's.
-        holder: The client that its place is lent to.
+        client: The client that its place is lent to.
         is_modern: Whether they are of the modern era.
         declared: The client's name and capabilities, as JSON.
     """
 
     connection: int | None
-    holder: str
+    client: str
     is_modern: bool
     declared: bytes
 
@@ -583,7 +583,7 @@ class Upstreams:
         """What each connection may cost, on either side."""
         return self._options.limits
 
-    def begin(self, holder: str, identity: ClientIdentity, session: SessionOfClient | None) -> Upstream:
+    def begin(self, client: str, identity: ClientIdentity, session: SessionOfClient | None) -> Upstream:
         """Begin to connect for a client.
 
         Raises:
@@ -591,7 +591,7 @@ class Upstreams:
         """
         upstream = Upstream(self._options, identity, session, self._background)
         try:
-            loan = self._places.lend(holder, "upstreams", 1, upstream.close, own_gives_way=True)
+            loan = self._places.lend(client, "upstreams", 1, upstream.close, own_gives_way=True)
         except Overdrawn as error:
             raise RequestError(SERVER_BUSY, f"no further connection to the server: {error}") from None
         upstream.begin(loan)
@@ -605,7 +605,7 @@ class Upstreams:
         """
         upstream = self._shared.get(key)
         if upstream is None or upstream.has_ended:
-            upstream = self.begin(key.holder, make_identity(), None)
+            upstream = self.begin(key.client, make_identity(), None)
             self._shared[key] = upstream
             self._background.start_own(self._end_idle, key, upstream, name="an idle connection of a proxy")
         return upstream

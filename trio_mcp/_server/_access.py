@@ -120,8 +120,8 @@ class SessionActivity:
     Attributes:
         description: A name for it, as in the logs.
         transport: The transport.
-        holder: In whose name memory is lent for it: the principal, or the address; `None` where the connection
-            counts by itself.
+        client_key: The client that memory is lent to for it: the principal, or the address; `None` where the
+            connection counts by itself.
         revision: The revision of its handshake; `None` without one, as in the modern era.
         seconds: For how long it has been open.
         requests: How many requests are being served.
@@ -131,7 +131,7 @@ class SessionActivity:
 
     description: str
     transport: str
-    holder: str | None
+    client_key: str | None
     revision: Revision | None
     seconds: float
     requests: int
@@ -173,13 +173,13 @@ class WatchedSession:
     Args:
         peer: The connection.
         channel: Its channel.
-        holder: In whose name memory is lent for it.
+        client: The client that memory is lent to for it.
         session: Dispatches its messages.
     """
 
     _peer: Peer
     _channel: Channel
-    _holder: str | None
+    _client: str | None
     _session: HasRevision
     _since: float = attrs.field(factory=trio.current_time, init=False)
 
@@ -189,7 +189,7 @@ class WatchedSession:
         return SessionActivity(
             self._channel.description,
             self._channel.transport,
-            self._holder,
+            self._client,
             self._session.revision,
             trio.current_time() - self._since,
             counted.exchanges,

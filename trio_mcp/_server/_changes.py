@@ -27,7 +27,7 @@ import attrs
 import trio
 
 from .. import types
-from .._channel import Origin, holder_of, owner_of
+from .._channel import Origin, client_key_of, owner_of
 from .._codec import _json
 from .._codec._json import weight_of
 from .._codec._jsonrpc import Encoded, Request, to_wire
@@ -385,13 +385,13 @@ class SubscriptionLoans:
 
     Attributes:
         pool: Lends bytes.
-        holder: Which client they are lent to, where a message has no origin.
+        client: Which client they are lent to, where a message has no origin.
         report: Called with how many bytes a session of the legacy era keeps in all, and raises `Overdrawn` if
             there is no room. By default they are lent from the pool.
     """
 
     pool: Pool
-    holder: str
+    client: str
     report: Callable[[int], object] | None = None
     _loan: Loan | None = attrs.field(init=False, default=None)
 
@@ -406,7 +406,7 @@ class SubscriptionLoans:
         elif self._loan is not None:
             self._loan.change(amount)
         else:
-            self._loan = self.pool.lend(self.holder, "subscriptions", amount)
+            self._loan = self.pool.lend(self.client, "subscriptions", amount)
 
     def lend(self, origin: Origin | None, amount: int) -> Loan:
         """Lend bytes to one request.
@@ -414,7 +414,7 @@ class SubscriptionLoans:
         Raises:
             Overdrawn: There is no room for them.
         """
-        return self.pool.lend(holder_of(origin, self.holder), "subscriptions", amount)
+        return self.pool.lend(client_key_of(origin, self.client), "subscriptions", amount)
 
     def close(self) -> None:
         """The connection has ended."""

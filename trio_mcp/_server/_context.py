@@ -33,7 +33,7 @@ from typing_extensions import TypeVar
 
 from .. import types
 from .._absent import ABSENT
-from .._channel import Origin, ReleasableOrigin, holder_of
+from .._channel import Origin, ReleasableOrigin, client_key_of
 from .._codec._json import cost_of, is_object
 from .._codec._jsonrpc import Encoded, Notification, RequestId, to_wire
 from .._core._changes import check_own_notification
@@ -508,7 +508,7 @@ class Surroundings(Generic[StateT]):
 
     Attributes:
         state: What the server's lifespan yielded.
-        holder: The client that memory is lent to, where a request has no origin.
+        client: The client that memory is lent to, where a request has no origin.
         find_tool: Returns the server's tool of a name; raises `ValueError` if there is none.
         background: Starts tasks that last as long as the connection.
         server_background: Starts tasks that last as long as the server runs.
@@ -517,7 +517,7 @@ class Surroundings(Generic[StateT]):
     """
 
     state: StateT
-    holder: str
+    client: str
     find_tool: Callable[[str], types.Tool]
     background: Background
     server_background: Background
@@ -939,13 +939,13 @@ def exchange_of(context: Context[Any]) -> Exchange:
     return context._exchange
 
 
-def holder_of_request(context: Context[Any]) -> tuple[str, bool]:
+def client_of_request(context: Context[Any]) -> tuple[str, bool]:
     """Return the client that a request is served for, and whether the server may have several.
 
     Over a pipe or in memory there is one client only, and its messages have no origin.
     """
     origin = context._exchange.origin
-    return holder_of(origin, context._surroundings.holder), origin is not None
+    return client_key_of(origin, context._surroundings.client), origin is not None
 
 
 # For requests that are forwarded: neither what is asked nor what is sent is looked at.

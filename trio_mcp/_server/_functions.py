@@ -28,7 +28,7 @@ from .._schema import CallSpec, inspect_callable, is_field_of_pydantic, misplace
 from .._schema._members import UnsupportedHint
 from .._trio import sole_error
 from ._asking import failed_by_client
-from ._context import Context, exchange_of, holder_of_request, sink_of_request
+from ._context import Context, client_of_request, exchange_of, sink_of_request
 from ._input_required import Asking, is_non_final
 from ._permits import Throttle
 from ._threads import PerRun, Threads
@@ -715,4 +715,4 @@ def pass_throttle(throttle: Throttle | None, context: Context[Any]) -> None:
         RequestError: Its client has used it too often.
     """
     if throttle is not None:
-        throttle.pass_by(holder_of_request(context)[0], exchange_of(context))
+        throttle.pass_by(client_of_request(context)[0], exchange_of(context))

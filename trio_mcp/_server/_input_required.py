@@ -251,12 +251,12 @@ class UsedStates:
     def __len__(self) -> int:
         return len(self._used)
 
-    def use(self, state: str, holder: str, now: float) -> None:
+    def use(self, state: str, client: str, now: float) -> None:
         """Use a valid state.
 
         Args:
             state: The state as the client sent it; each has one spelling only.
-            holder: The client that sent it.
+            client: The client that sent it.
             now: The time in seconds, on the clock by which states expire.
 
         Raises:
@@ -271,7 +271,7 @@ class UsedStates:
         if digest in self._used:
             raise StateRefused
         try:
-            loans = lend_all(((self._places, 1), (self._bytes, USED_BYTES)), holder, "used states")
+            loans = lend_all(((self._places, 1), (self._bytes, USED_BYTES)), client, "used states")
         except Overdrawn as error:
             raise RequestError(
                 SERVER_BUSY, f"no more states can be used for now: {error}; try again later"

@@ -185,7 +185,7 @@ class HandlerRun:
         handler: The handler.
         context: Its context, the same for all requests.
         params: The parameters of the request that has started it.
-        holder: The client that its memory is lent to.
+        client: The client that its memory is lent to.
         binding: What a request must match to serve it.
         recorded: The answers of earlier runs of the same handler, by key; `None` if it is parked instead.
         token: Its key in the table while it is parked.
@@ -197,7 +197,7 @@ class HandlerRun:
     _handler: BoundHandler
     context: Context[Any]
     _params: Mapping[str, Any]
-    holder: str
+    client: str
     _binding: bytes
     _recorded: dict[str, Any] | None
     token: bytes | None = attrs.field(init=False, default=None)
@@ -525,7 +525,7 @@ class Parking:
         handler: BoundHandler,
         answers: Mapping[str, types.InputResponse],
         *,
-        holder: str,
+        client: str,
         asking: Asking,
     ) -> object:
         """Serve a request whose handler may ask, by the parked run that its state names or by a new run.
@@ -537,7 +537,7 @@ class Parking:
             context: Its context, which a new run keeps.
             handler: The handler.
             answers: The answers that came with the request, by key.
-            holder: The client that the memory of a parked run is lent to.
+            client: The client that the memory of a parked run is lent to.
             asking: What happens to the handler when it asks.
 
         Returns:
@@ -559,7 +559,7 @@ class Parking:
             if self._used is not None:
                 if tag_of(sealed) != self._tag:  # the process that knew whether it was used has ended
                     raise StateRefused
-                self._used.use(sealed, holder, wall_time())
+                self._used.use(sealed, client, wall_time())
             if kind == _REPLAY and recorded is not None:
                 recorded = {**_json.decode(content), **(params.get("inputResponses") or {})}
             elif kind == _RETURNED:
@@ -569,7 +569,7 @@ class Parking:
         if asking is Asking.NEVER:
             context._resume(None, answers, author_state)
             return await handler(context)
-        run = HandlerRun(self, handler, context, params, holder, binding, recorded)
+        run = HandlerRun(self, handler, context, params, client, binding, recorded)
         context._resume(run, answers, author_state)
         self.background.start_own(run.run, name=f"handler of {exchange.request.method}")
         return await run.serve(context)
@@ -670,12 +670,12 @@ class Parking:
 
         def give_way() -> None:
             self._gave_way += 1
-            _log.info("a parked handler of %.100s gives way to another (%d so far)", run.holder, self._gave_way)
+            _log.info("a parked handler of %.100s gives way to another (%d so far)", run.client, self._gave_way)
             run.give_way()
 
         try:
             place, lent = lend_all(
-                ((self._places, 1), (self._account.bytes, weight)), run.holder, "parked", give_way
+                ((self._places, 1), (self._account.bytes, weight)), run.client, "parked", give_way
             )
         except Overdrawn as error:
             refusal = RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}")

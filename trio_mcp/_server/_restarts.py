@@ -13,7 +13,7 @@ import trio
 
 from .. import types
 from .._absent import ABSENT
-from .._channel import holder_of
+from .._channel import client_key_of
 from .._codec._jsonrpc import Request
 from .._core._lifecycle import Agreement
 from .._core._tasks import StoredTask, failed
@@ -130,7 +130,7 @@ class Restarts:
         async def run(context: Context[Any]) -> object:
             return await handler(params, context)
 
-        holder = holder_of(origin, surroundings.holder)
-        prepared = HandlerRun(service.parking, run, context, params, holder, b"", None)
+        client = client_key_of(origin, surroundings.client)
+        prepared = HandlerRun(service.parking, run, context, params, client, b"", None)
         context._resume(prepared, {}, ABSENT)
         return prepared, context

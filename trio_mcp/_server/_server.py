@@ -47,7 +47,7 @@ from ._listing import CacheHint, Listing
 from ._parking import Service, open_service
 from ._permits import read_throttle
 from ._serve import announce_stdio, run_hosted, run_until_signal, serve_until_end
-from ._session import ServerSession, current_exchange, current_holder
+from ._session import ServerSession, current_client, current_exchange
 from ._task_store import MemoryTaskStore, TaskStore
 from ._threads import Threads
 
@@ -178,7 +178,7 @@ class NewSession(Protocol):
         background: Background,
         assumed: Agreement | None = None,
         *,
-        holder: str | None = None,
+        client: str | None = None,
         keep: Callable[[int], object] | None = None,
     ) -> ClientSession:
         """Return it; see `Hosted.serve_beside`."""
@@ -266,17 +266,17 @@ class Hosted:
         shutdown: Shutdown,
         *,
         assumed: Agreement | None = None,
-        holder: str | None = None,
+        client: str | None = None,
         keep: Callable[[int], object] | None = None,
         on_frame: OnFrame | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve one client of a running server, with background tasks that the caller owns.
 
-        What it keeps is lent to `holder`; `keep` is called with how much its subscriptions keep.
+        What it keeps is lent to `client`; `keep` is called with how much its subscriptions keep.
         """
         SERVED.set(service.name)
-        session = self.new_session(service, background, assumed, holder=holder, keep=keep)
+        session = self.new_session(service, background, assumed, client=client, keep=keep)
         opening = open_peer(
             channel,
             session,
@@ -287,7 +287,7 @@ class Hosted:
             middleware=self.middleware,
         )
         async with session.connected(opening) as peer:
-            service.watched[peer] = WatchedSession(peer, channel, holder, session)
+            service.watched[peer] = WatchedSession(peer, channel, client, session)
             try:
                 task_status.started()
                 await serve_until_end(peer, shutdown)
@@ -455,8 +455,9 @@ class Servable(abc.ABC, Generic[StateT]):
         if transport in ("streamable-http", "sse") and (path is not None or transport == "sse"):
             from .._core._http_rules import HttpServerSettings
 
-            changes = ({} if path is None else {"path": path}) | ({"sse": True} if transport == "sse" else {})
-            given["settings"] = attrs.evolve(given.get("settings", HttpServerSettings()), **changes)
+            settings = given.get("settings", HttpServerSettings())
+            sse = settings.sse or transport == "sse"
+            given["settings"] = attrs.evolve(settings, sse=sse, path=settings.path if path is None else path)
         elif path is not None:
             given["path"] = path
         run_hosted(SERVES[transport], self, **given)
@@ -616,7 +617,7 @@ class Server(AppRegistration, Servable[StateT]):
             limits,
             tuple(Revision(revision) for revision in revisions),
             read_throttle(rate, f"the server {name}"),
-            Threads(limits, current_holder, current_exchange),
+            Threads(limits, current_client, current_exchange),
             Listing(page_size=page_size, cursor_key=cursor_key, cache=cache),
             ServerExtensions(extensions),
         )

@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from .. import types
-from .._channel import Origin, holder_of
+from .._channel import Origin, client_key_of
 from .._codec import _json
 from .._codec._json import is_object
 from .._codec._jsonrpc import Encoded, Notification, Request, to_wire
@@ -46,7 +46,7 @@ from ..types import LoggingLevel
 from ._application import Application
 from ._asking import failed_by_client, features_of
 from ._changes import SubscriptionLoans, Subscriptions
-from ._context import Context, NotificationContext, Surroundings, exchange_of, holder_of_request
+from ._context import Context, NotificationContext, Surroundings, client_of_request, exchange_of
 from ._elicitation import URLElicitationRequired, result_for
 from ._extensions import require_declared
 from ._functions import MethodHandler, pass_throttle
@@ -80,13 +80,13 @@ _Serving: TypeAlias = tuple[Context[Any], trio.lowlevel.TrioToken]
 _serving: Final[ContextVar[_Serving | None]] = ContextVar("trio_mcp_request", default=None)
 
 
-def current_holder() -> tuple[str, bool]:
+def current_client() -> tuple[str, bool]:
     """Return the client that the current task works for, and whether the server may have several.
 
     Tasks that serve no request count as one client, the only one.
     """
     serving = _serving.get()
-    return ("", False) if serving is None else holder_of_request(serving[0])
+    return ("", False) if serving is None else client_of_request(serving[0])
 
 
 def current_exchange() -> Exchange | None:
@@ -320,7 +320,7 @@ class Responder:
             context,
             lambda context: handler(params, context),
             (read_params(params, types.InputResponseRequestParams).input_responses or {}) if brings else {},
-            holder=holder_of(exchange.origin, self._surroundings.holder),
+            client=client_key_of(exchange.origin, self._surroundings.client),
             asking=asking,
         )
 
@@ -478,7 +478,7 @@ class ServerSession(Session):
         service: The running server this connection belongs to.
         background: Starts tasks that last as long as the connection.
         assumed: The agreement for requests of the legacy era without a handshake.
-        holder: The client that memory is lent to; by default the connection counts as a client by itself.
+        client: The client that memory is lent to; by default the connection counts as a client by itself.
         keep: Called with how many bytes the session's subscriptions take; see `SubscriptionLoans`.
 
     Attributes:
@@ -492,16 +492,16 @@ class ServerSession(Session):
         background: Background,
         assumed: Agreement | None = None,
         *,
-        holder: str | None = None,
+        client: str | None = None,
         keep: Callable[[int], object] | None = None,
     ) -> None:
         lifecycle = ServerLifecycle(application.revisions, assumed, application.extensions.refused)
         super().__init__(lifecycle, service.parking)
         self._application = application
         self._state = service.state
-        holder = f"connection {next(_connections)}" if holder is None else holder
+        client = f"connection {next(_connections)}" if client is None else client
         surroundings = Surroundings(
-            service.state, holder, application.find_tool, background, service.background, service.tasks_for_all
+            service.state, client, application.find_tool, background, service.background, service.tasks_for_all
         )
         self._roots = surroundings.roots
         self._responder = Responder(application, service.parking, surroundings)
@@ -511,7 +511,7 @@ class ServerSession(Session):
             application.limits,
             background,
             self._responder.written,
-            SubscriptionLoans(service.account.bytes, holder, keep),
+            SubscriptionLoans(service.account.bytes, client, keep),
             service.tasks_for_all,
         )
 

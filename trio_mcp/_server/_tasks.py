@@ -18,7 +18,7 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
-from .._channel import holder_of, owner_of
+from .._channel import client_key_of, owner_of
 from .._codec import _json
 from .._codec._json import cost_of, is_object
 from .._codec._jsonrpc import Encoded, to_wire
@@ -389,13 +389,13 @@ class Tasks:
         """
         exchange, limits = exchange_of(context), self._limits
         base = PARKED_BYTES + cost_of(exchange.request.params or {}) + weight_of_headers(context)
-        holder = holder_of(exchange.origin, context._surroundings.holder)
+        client = client_key_of(exchange.origin, context._surroundings.client)
         places = self._account.places(
             "tasks", "max_tasks", limits.max_tasks, limits.max_tasks_per_principal, "a tenth of max_tasks"
         )
         amounts = ((places, 1), (self._account.bytes, base + weight_of_task(record)))
         try:
-            place, lent = lend_all(amounts, holder, "tasks")
+            place, lent = lend_all(amounts, client, "tasks")
         except Overdrawn as error:
             raise error.marked(RequestError(SERVER_BUSY, f"no more tasks can be kept: {error}")) from None
         return base, (place, lent)

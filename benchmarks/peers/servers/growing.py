@@ -54,8 +54,7 @@ def add_filler(number: int) -> None:
 async def main(http: Literal["lean", "hypercorn"]) -> None:
     """Serve over HTTP, and say where."""
     settings = HttpServerSettings(
-        max_connections=MANY,
-        max_connections_per_address=MANY,
+        max_connections=2 * MANY,  # of which one address gets half
         max_requests=MANY,
         max_requests_per_principal=MANY,
     )

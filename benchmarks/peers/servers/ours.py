@@ -224,8 +224,7 @@ async def main(binding: str) -> None:
             host, _, kind = binding.partition("-")
             is_sse = "sse" in (host, kind)
             settings = HttpServerSettings(
-                max_connections=2_000,
-                max_connections_per_address=2_000,
+                max_connections=4_000,  # of which one address gets half
                 max_requests=3_000,
                 max_requests_per_principal=3_000,
                 sse=is_sse,

@@ -35,6 +35,21 @@ class Proxy:
         await self.app({**scope, "path": path, "raw_path": path.encode()}, receive, send)
 
 
+def posted_at(app: Any, own: str, shown: str) -> Any:
+    """Return an application that says and takes another path than its own for messages."""
+
+    async def renamed(scope: Any, receive: Any, send: Any) -> None:
+        async def tell(message: Any) -> None:
+            body = message.get("body", b"").replace(f"data: {own}?".encode(), f"data: {shown}?".encode())
+            await send({**message, "body": body} if body else message)
+
+        if scope["type"] == "http" and scope["path"] == shown:
+            scope = {**scope, "path": own, "raw_path": own.encode()}
+        await app(scope, receive, tell)
+
+    return renamed
+
+
 def make_server() -> Server:
     server = Server("small")
 
@@ -61,8 +76,9 @@ async def test_the_prefix_goes_before_the_endpoint(
     ]
     for prefix, sse_path, messages_path, transport in rows:
         with subtests.test(prefix=prefix, sse_path=sse_path, messages_path=messages_path, transport=transport):
-            settings = HttpServerSettings(sse=True, sse_path=sse_path, messages_path=messages_path)
-            proxy = Proxy(McpASGI(make_server(), settings), prefix)
+            settings = HttpServerSettings(sse=sse_path)
+            app = posted_at(McpASGI(make_server(), settings), settings.sse_paths[1], messages_path)
+            proxy = Proxy(app, prefix)
             url = f"http://localhost{prefix}{sse_path}"
             parameters = HttpServerParameters(url, app=proxy, transport=transport)
             async with open_client(parameters) as client:
@@ -78,7 +94,7 @@ async def test_what_the_wrong_address_answers_does_not_matter(
     for status in (200, 301, 308, 400, 401, 403, 404, 405, 502, 503):
         for sse_path, messages_path in (("/sse", "/messages"), ("/sse/", "/messages/")):
             with subtests.test(status=status, sse_path=sse_path):
-                settings = HttpServerSettings(sse=True, sse_path=sse_path, messages_path=messages_path)
+                settings = HttpServerSettings(sse=sse_path)
                 proxy = Proxy(McpASGI(make_server(), settings), "/proxy", status)
                 url = f"http://localhost/proxy{sse_path}"
                 async with open_client(HttpServerParameters(url, app=proxy, transport="sse")) as client:

@@ -186,7 +186,7 @@ async def test_limits_count_whom_a_trusted_proxy_speaks_for() -> None:
     async def ask(raw: Raw, forwarded: str) -> int:
         return (await raw.send(call_tool("add", a=1, b=1), {"X-Forwarded-For": forwarded})).status
 
-    settings = HttpServerSettings(max_request_rate=0.001, request_burst=1, trusted_proxies={"127.0.0.1"})
+    settings = HttpServerSettings(rate="1/1000 seconds", trusted_proxies={"127.0.0.1"})
     async with open_raw(make_server(), settings) as raw:
         assert await ask(raw, "192.0.2.1") == 200
         assert await ask(raw, "192.0.2.1") == 429
@@ -291,7 +291,12 @@ def test_settings_are_checked(subtests: pytest.Subtests) -> None:
         ({"keep_alive_interval": float("nan")}, "keep_alive_interval"),
         ({"allowed_hosts": ["http://x"]}, "allowed host"),
         ({"allowed_origins": ["example.com"]}, "allowed origin"),
-        ({"sse": True, "sse_path": "/mcp"}, "sse_path"),
+        ({"sse": "sse"}, "sse"),
+        ({"sse": "/mcp"}, "path and sse must differ"),
+        ({"sse": "/mcp/"}, "path and sse must differ"),
+        ({"sse": True, "path": "/messages"}, "'/messages', where messages are posted"),
+        ({"sse": "/a/messages"}, "'/a/messages', where messages are posted"),
+        ({"rate": "10"}, "rate"),
         ({"trusted_proxies": ["proxy.example.com"]}, "trusted proxy"),
         ({"proxy_headers": "x-real-ip"}, "proxy_headers"),
     ]
@@ -304,6 +309,8 @@ def test_settings_have_types(subtests: pytest.Subtests) -> None:
     """A string of hosts would be a set of letters."""
     rows: list[dict[str, Any]] = [
         {"max_sessions": True},
+        {"sse": 1},
+        {"rate": 10},
         {"message_timeout": "1"},
         {"allowed_hosts": "example.com"},
         {"trusted_proxies": "127.0.0.1"},

@@ -66,13 +66,13 @@ async def test_each_refusal_over_http_is_one_record(audited: pytest.LogCaptureFi
 @pytest.mark.usefixtures("under")
 async def test_a_rate_that_is_exceeded_is_recorded(audited: pytest.LogCaptureFixture) -> None:
     """429, with the name of the limit."""
-    settings = HttpServerSettings(max_request_rate=1, request_burst=2)
+    settings = HttpServerSettings(rate="2/2 seconds")
     async with open_raw(make_server(), settings) as raw:
         statuses = {(await raw.send(call_tool("echo", text="a"))).status for _ in range(4)}
     assert statuses == {200, 429}
     for status, reason in told(audited, "status", "reason"):
         assert status == 429
-        assert "max_request_rate" in str(reason)
+        assert "HttpServerSettings.rate" in str(reason)
 
 
 async def test_messages_that_are_refused_are_recorded(audited: pytest.LogCaptureFixture) -> None:

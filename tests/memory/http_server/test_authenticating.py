@@ -334,7 +334,7 @@ async def test_what_is_refused_counts_for_the_rate(method: str, autojump_clock: 
             raise HttpRefused(401, "no")
         return user
 
-    settings = HttpServerSettings(max_request_rate=0.1, request_burst=3, trusted_proxies={"127.0.0.1"})
+    settings = HttpServerSettings(rate="3/30 seconds", trusted_proxies={"127.0.0.1"})
     async with open_raw(make_server(), settings, authenticate=authenticate) as raw:
 
         async def ask(user: str | None, address: str = "192.0.2.1", method: str = "POST") -> int:
@@ -359,7 +359,7 @@ async def test_what_is_refused_counts_for_the_rate(method: str, autojump_clock: 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_requests_without_a_body_count_for_the_rate(method: str, autojump_clock: object) -> None:
     """They look for sessions, which somebody may guess."""
-    settings = HttpServerSettings(max_request_rate=0.1, request_burst=3)
+    settings = HttpServerSettings(rate="3/30 seconds")
     async with open_raw(make_server(), settings) as raw:
         headers = {"Accept": "text/event-stream", "Mcp-Session-Id": "guessed"}
         statuses = [(await raw.send(None, headers, method=method)).status for _ in range(5)]

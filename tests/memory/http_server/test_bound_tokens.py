@@ -113,11 +113,11 @@ def test_the_clients_url_counts_and_not_the_proxys() -> None:
         ("https://mcp.test/messages", "/messages"),
     ):
         made = KEY.prove("POST", url, now=5.0, access_token="t")
-        rules.check([made], holder="ann", method="POST", path=path, token="t", key=KEY.thumbprint, now=5.0)
+        rules.check([made], client="ann", method="POST", path=path, token="t", key=KEY.thumbprint, now=5.0)
     made = KEY.prove("POST", "https://mcp.test/mcp", now=5.0, access_token="t")
     for proofs in ([], [made, made], ["nonsense"], ["x" * 10_000]):
         with pytest.raises(ProofRefused):
-            rules.check(proofs, holder="ann", method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=5.0)
+            rules.check(proofs, client="ann", method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=5.0)
 
 
 @pytest.mark.parametrize("size", [2048, 4096])
@@ -133,7 +133,7 @@ def test_a_proof_may_be_signed_by_an_rsa_key(size: int) -> None:
     claims = json.loads(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4)))
     made = jwt.encode({"typ": "dpop+jwt", "alg": "PS256", "jwk": jwk}, claims, key, algorithms=["PS256"])
     rules = ProofRules("https://mcp.test/mcp", None, memory())
-    rules.check([made], holder="ann", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
+    rules.check([made], client="ann", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
 
 
 def test_a_proof_that_holds_anything_is_refused_and_no_failure(subtests: pytest.Subtests) -> None:
@@ -167,7 +167,7 @@ def check_a_proof(changes: dict[str, Any] | str) -> None:
         header, payload, key, registry=jws.JWSRegistry(algorithms=["ES256"], strict_check_header=False)
     )
     with pytest.raises(ProofRefused):
-        rules.check([made], holder="ann", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
+        rules.check([made], client="ann", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
 
 
 def test_the_id_of_a_proof_may_be_any_text() -> None:
@@ -185,7 +185,7 @@ def test_nonces_grow_old() -> None:
     def is_good(nonce: str | None, now: float) -> bool:
         made = KEY.prove("POST", "https://mcp.test/mcp", now=now, access_token="t", nonce=nonce)
         try:
-            rules.check([made], holder="ann", method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=now)
+            rules.check([made], client="ann", method="POST", path="/mcp", token="t", key=KEY.thumbprint, now=now)
         except ProofRefused as refused:
             assert refused.error == "use_dpop_nonce"
             return False
@@ -209,7 +209,7 @@ def test_used_proofs_are_remembered_for_as_long_as_they_are_good() -> None:
     used.use("bob", ("key", "1"), 500.0, 301.0)
     assert (len(used), lent.lent_to("ann")) == (2, protected_resource_module.PROOF_BYTES)
     used.use("bob", ("key", "2"), 2_000.0, 1_000.0)
-    assert (len(used), lent.lent_to("ann"), lent.statistics().holders) == (1, 0, 1)
+    assert (len(used), lent.lent_to("ann"), lent.statistics().clients) == (1, 0, 1)
 
 
 @pytest.mark.parametrize("scarce", ["places", "memory"])
@@ -218,10 +218,10 @@ def test_nobody_uses_up_the_room_of_others(scarce: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(protected_resource_module, "MAX_PROOFS", 1_000 if scarce == "places" else 100_000)
     used = UsedProofs(memory(1_000 * protected_resource_module.PROOF_BYTES if scarce == "memory" else 10**9))
 
-    def take(holder: str, most: int) -> int:
+    def take(client: str, most: int) -> int:
         for number in range(most):
             try:
-                used.use(holder, (f"{holder} {number % 50}", str(number)), 300.0, 0.0)
+                used.use(client, (f"{client} {number % 50}", str(number)), 300.0, 0.0)
             except Overdrawn:
                 return number
         return most
@@ -267,7 +267,7 @@ def test_a_proof_may_be_signed_by_an_edwards_key(algorithm: str) -> None:
         warnings.simplefilter("ignore")
         made = jws.serialize_compact(header, json.dumps(said), key, registry=registry)
     rules = ProofRules("https://mcp.test/mcp", None, memory())
-    rules.check([made], holder="a", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
+    rules.check([made], client="a", method="POST", path="/mcp", token="t", key=key.thumbprint(), now=5.0)
 
 
 def test_certificates_say_who_they_are() -> None:

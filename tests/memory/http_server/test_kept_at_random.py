@@ -137,7 +137,7 @@ async def _post_anything(seed: int, settings: HttpServerSettings, revision: str)
         for session in sessions:
             await raw.send(None, {"MCP-Protocol-Version": revision, "Mcp-Session-Id": session}, method="DELETE")
         await trio.sleep(1)
-        assert (storm.lent().lent, storm.lent().holders) == (0, 0), seed
+        assert (storm.lent().lent, storm.lent().clients) == (0, 0), seed
 
 
 @pytest.mark.parametrize("stateless", [False, True])

@@ -81,8 +81,8 @@ async def test_what_a_session_says_takes_time_linear_in_what_it_says(tmp_path: P
 async def test_memory_counts_against_the_client_whose_session_it_is() -> None:
     """With everything else that is kept for it; and for more it loses the events of its oldest session."""
     store, account = MemoryEventStore(), Pool("max_kept_bytes", 100_000)
-    for session, holder in (("mine", "honest"), *((f"s{n}", "hog") for n in range(21))):
-        count_against(store, session, holder, account)
+    for session, client in (("mine", "honest"), *((f"s{n}", "hog") for n in range(21))):
+        count_against(store, session, client, account)
     await store.append("mine", 1, events(1, 2, 9_800))
     for n in range(20):
         await store.append(f"s{n}", 1, events(1, 1, 19_800))

@@ -371,7 +371,7 @@ async def test_too_many_requests_of_one_client_are_refused(autojump_clock: objec
 
 async def test_a_rate_is_kept(autojump_clock: object) -> None:
     """In the long run so many per second, and a few at once."""
-    settings = HttpServerSettings(max_request_rate=0.5, request_burst=2)
+    settings = HttpServerSettings(rate="2/4 seconds")
     async with open_raw(make_server(), settings) as raw:
         statuses = [(await raw.send(call_tool("add", a=1, b=1))).status for _ in range(3)]
         assert statuses == [200, 200, 429]

@@ -45,6 +45,18 @@ async def test_a_path_is_served_once() -> None:
         make_server().run("stdio", auth=auth)
 
 
+@pytest.mark.parametrize("taken", ["/old/sse", "/old/messages", "/elsewhere"])
+def test_a_program_serves_http_sse_where_its_settings_say(taken: str) -> None:
+    """`run("sse")` puts it at ``/sse`` only if they do not; a route cannot be where it is served."""
+
+    async def never(call: HttpCall) -> None:
+        raise NotImplementedError
+
+    settings = HttpServerSettings(sse="/old/sse")
+    with pytest.raises(ValueError, match=f"the endpoint itself is served at '{taken}'"):
+        make_server().run("sse", port=0, path="/elsewhere", settings=settings, routes={taken: never})
+
+
 async def test_health_is_served_by_any_name() -> None:
     """Probes use addresses; nothing is given away."""
     async with open_raw(make_server(), HttpServerSettings(health_path="/health")) as raw:

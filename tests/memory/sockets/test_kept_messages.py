@@ -57,7 +57,7 @@ class Served:
         self.watched = Watched()
         self.server = Server("kept", limits=limits)
         socket = SimpleNamespace(
-            stream=stream, transport="tcp", client="1.2.3.4", principal=None, holder="1.2.3.4", cut=self._cut
+            stream=stream, transport="tcp", client="1.2.3.4", principal=None, client_key="1.2.3.4", cut=self._cut
         )
         self.channel = ServedChannel(
             cast("StreamSocket", socket),

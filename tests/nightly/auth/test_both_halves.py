@@ -16,9 +16,7 @@ from trio_mcp.testing import AuthorizationServer
 async def test_a_thousand_calls_with_an_expired_token_refresh_it_once() -> None:
     """Each request carries the token, and each is refused: whoever comes first refreshes it for all."""
     login = AuthorizationServer()
-    many = HttpServerSettings(
-        max_requests=3_000, max_requests_per_principal=3_000, max_connections_per_address=1_000
-    )
+    many = HttpServerSettings(max_requests=3_000, max_requests_per_principal=3_000, max_connections=2_000)
     answers: list[str | None] = []
     with trio.fail_after(60):
         async with logged_in(login, "2026-07-28", settings=many) as client:

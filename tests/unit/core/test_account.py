@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from inside_core import Account, Loan, Overdrawn, Pool, lend_all
 
 
-def _waiting(pool: Pool, holder: str, amount: int, gone: list[str], name: str | None = None) -> Loan:
-    return pool.lend(holder, "waiting", amount, lambda: gone.append(name or holder))
+def _waiting(pool: Pool, client: str, amount: int, gone: list[str], name: str | None = None) -> Loan:
+    return pool.lend(client, "waiting", amount, lambda: gone.append(name or client))
 
 
-def test_a_pool_that_is_not_full_lends_all_of_it_to_one_holder() -> None:
+def test_a_pool_that_is_not_full_lends_all_of_it_to_one_client() -> None:
     """What nobody else wants is nobody's loss."""
     pool, gone = Pool("most", 10), list[str]()
     for _ in range(10):
@@ -121,10 +121,10 @@ def test_what_rests_already_and_is_said_to_rest_goes_last() -> None:
 def test_of_what_is_being_worked_on_each_gets_as_much_as_is_left_to_others() -> None:
     """It cannot be taken back, so however many take what they can, the next one finds room."""
     pool = Pool("most", 1_000)
-    for holder in "abcd":
+    for client in "abcd":
         with pytest.raises(Overdrawn):
             while True:
-                pool.lend(holder, "request", 1)
+                pool.lend(client, "request", 1)
     assert pool.lent < 1_000
     assert pool.lent_to("a") == 500
     pool.lend("e", "request", 10)
@@ -143,7 +143,7 @@ def test_for_what_cannot_be_taken_back_nothing_is_taken_back() -> None:
     pool.lend("c", "request", 2)
 
 
-def test_one_holder_has_a_bound_of_its_own() -> None:
+def test_one_client_has_a_bound_of_its_own() -> None:
     """Whatever else there is."""
     pool = Pool("most", 100, 10, own_setting="most_of_one")
     loan = pool.lend("a", "request", 10)
@@ -179,7 +179,7 @@ def test_statistics_say_for_what_there_are_loans() -> None:
     places.lend("b", "sessions", 1, lambda: None)
     statistics = account.statistics()
     assert statistics["bytes"].of == {"bodies": 10, "sessions": 5}
-    assert statistics["bytes"].holders == 2
+    assert statistics["bytes"].clients == 2
     assert (statistics["sessions"].lent, statistics["sessions"].most) == (1, 2)
 
 
@@ -202,13 +202,13 @@ def test_whatever_is_asked_the_sums_are_right_and_no_bound_is_exceeded(
     """Checked against a list of the loans that there are."""
     pool = Pool("most", 30, 20, own_setting="most_of_one")
     loans: list[tuple[str, Loan]] = []
-    for step, holder, amount, which in steps:
+    for step, client, amount, which in steps:
         of_this = loans[which % len(loans)][1] if loans else None
         try:
             if step == "lend":
-                loans.append((holder, pool.lend(holder, step, amount, lambda: None)))
+                loans.append((client, pool.lend(client, step, amount, lambda: None)))
             elif step == "firm":
-                loans.append((holder, pool.lend(holder, step, amount)))
+                loans.append((client, pool.lend(client, step, amount)))
             elif of_this is not None:
                 do: dict[str, Callable[[], object]] = {
                     "back": of_this.give_back,
@@ -227,18 +227,18 @@ def test_whatever_is_asked_the_sums_are_right_and_no_bound_is_exceeded(
             assert pool.lent_to(owner) == held[owner] <= 20
     for _, loan in loans:
         loan.give_back()
-    assert pool.statistics().holders == pool.lent == 0
+    assert pool.statistics().clients == pool.lent == 0
 
 
-def test_a_loan_of_nothing_counts_for_its_holder_once_it_grows() -> None:
-    """The pool forgot whose it was when the same holder had given everything else back."""
+def test_a_loan_of_nothing_counts_for_its_client_once_it_grows() -> None:
+    """The pool forgot whose it was when the same client had given everything else back."""
     pool = Pool("most", 10)
     empty = pool.lend("a", "stream", 0)
     pool.lend("a", "session", 4).give_back()
     empty.change(3)
-    assert (pool.lent_to("a"), pool.statistics().holders) == (3, 1)
+    assert (pool.lent_to("a"), pool.statistics().clients) == (3, 1)
     empty.give_back()
-    assert (pool.lent, pool.statistics().holders) == (0, 0)
+    assert (pool.lent, pool.statistics().clients) == (0, 0)
 
 
 def test_what_is_taken_back_may_give_back_and_borrow() -> None:

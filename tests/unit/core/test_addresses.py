@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inside_core import holder_of
+from inside_core import client_at
 
 
 def test_an_ipv6_network_is_one_client() -> None:
@@ -23,11 +23,11 @@ def test_an_ipv6_network_is_one_client() -> None:
         ("testclient", "testclient"),
         ("unix:/run/x", "unix:/run/x"),
     ]
-    for address, holder in cases:
-        assert holder_of(address) == holder
+    for address, client in cases:
+        assert client_at(address) == client
 
 
 def test_two_addresses_of_one_network_are_one_and_the_same() -> None:
     """Whatever way they are written in, and whatever they are asked for in between."""
-    holders = {holder_of(f"2001:db8::{n:x}") for n in range(5_000)}
-    assert holders == {"2001:db8::/64"}
+    clients = {client_at(f"2001:db8::{n:x}") for n in range(5_000)}
+    assert clients == {"2001:db8::/64"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import attrs
@@ -91,19 +92,17 @@ async def test_handshakes_are_refused_by_a_status(host: str, subtests: pytest.Su
 async def test_sessions_are_limited(host: str) -> None:
     """max_sessions_per_principal: who rests gives way with 1013, and who does not is not disturbed."""
     watcher = Watcher()
-    settings = attrs.evolve(SETTINGS, max_sessions=10, max_sessions_per_principal=1)
-    async with (
-        hosted(host, McpASGI(watcher.server, settings)) as base,
-        raw_socket(port_of(base)) as first,
-        raw_socket(port_of(base)) as second,
-    ):
-        assert second.status == 101
+    settings = attrs.evolve(SETTINGS, max_sessions=20)
+    async with hosted(host, McpASGI(watcher.server, settings)) as base, AsyncExitStack() as stack:
+        first, *kept = [await stack.enter_async_context(raw_socket(port_of(base))) for _ in range(11)]
         assert await first.closed_with() == 1013
-        await second.send(call("hang"))
-        await watcher.begun.wait()
-        async with raw_socket(port_of(base)) as third:
-            assert third.status == 429
-            assert int(third.headers["retry-after"]) >= 1
+        for socket in kept:
+            assert socket.status == 101
+            await socket.send(call("hang"), call("add", 2, a=1, b=1))
+            await answer(socket)
+        async with raw_socket(port_of(base)) as further:
+            assert further.status == 429
+            assert int(further.headers["retry-after"]) >= 1
 
 
 @HOSTS

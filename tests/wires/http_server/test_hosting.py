@@ -299,9 +299,9 @@ async def wire_from(served: Served, address: str) -> AsyncGenerator[Wire]:
 @pytest.mark.parametrize("use", ["silent", "half a head"])
 async def test_two_addresses_cannot_take_all_connections(use: str) -> None:
     """What has been silent for longest gives way."""
-    settings = HttpServerSettings(max_connections=10, max_connections_per_address=5)
+    settings = HttpServerSettings(max_connections=20)
     async with serving(make_server(), settings) as served, AsyncExitStack() as stack:
-        for n in range(10):
+        for n in range(20):
             wire = await stack.enter_async_context(wire_from(served, f"127.0.0.{n % 2 + 2}"))
             if use == "half a head":
                 await wire.stream.send_all(b"POST /mcp HT")
@@ -314,15 +314,17 @@ async def test_two_addresses_cannot_take_all_connections(use: str) -> None:
 async def test_who_rests_gives_way(caplog: pytest.LogCaptureFixture) -> None:
     """To others of its address, which gets only so many places; the longest first. The log says so once."""
     log: list[str] = []
-    settings = HttpServerSettings(max_connections_per_address=3)
+    settings = HttpServerSettings(max_connections=20)
     async with (
         serving(make_server(log), settings) as served,
         served.wire() as silent,
-        served.wire() as working,
+        AsyncExitStack() as stack,
         served.wire() as kept,
     ):
-        await working.stream.send_all(working.request(call_tool("hang")))
-        await until(lambda: log == ["began"])
+        for _ in range(8):
+            working = await stack.enter_async_context(served.wire())
+            await working.stream.send_all(working.request(call_tool("hang")))
+        await until(lambda: log == ["began"] * 8)
         for _ in range(2):
             await kept.stream.send_all(kept.request(call_tool("add", a=1, b=1)))
             assert (await kept.answer())[0] == 200
@@ -332,10 +334,10 @@ async def test_who_rests_gives_way(caplog: pytest.LogCaptureFixture) -> None:
             async with served.wire() as fifth:
                 await fifth.stream.send_all(fifth.request(call_tool("hang")))
                 assert await kept.wait_closed() == b""
-                await until(lambda: log == ["began"] * 3)
+                await until(lambda: log == ["began"] * 10)
                 async with served.wire() as sixth:
                     assert b"max_connections_per_address" in await sixth.wait_closed()
-    assert log == ["began"] * 3 + ["ended"] * 3
+    assert log == ["began"] * 10 + ["ended"] * 10
     assert caplog.text.count("max_connections_per_address") == 1
 
 

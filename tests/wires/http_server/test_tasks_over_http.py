@@ -144,7 +144,7 @@ async def test_what_is_kept_for_a_task_is_counted_against_its_client() -> None:
         id = (await client.request("tools/call", {"name": "work", "arguments": {}}))["taskId"]
         await trio.testing.wait_all_tasks_blocked(0.05)
         [statistics] = work.server.statistics()
-        assert (statistics["tasks"].lent, statistics["tasks"].holders) == (1, 1)
+        assert (statistics["tasks"].lent, statistics["tasks"].clients) == (1, 1)
         running = statistics["bytes"].of["tasks"]
         await client.request("tasks/cancel", {"taskId": id})
         while work.ended != ["work"]:

@@ -153,7 +153,7 @@ context.load_cert_chain(f"{folder}/server.pem")
 context.load_verify_locations(f"{folder}/ca.pem")
 if transport == "tcp":
     context.verify_mode = ssl.CERT_REQUIRED
-settings = getattr(trio_mcp, kind)(max_connections_per_address=7)
+settings = getattr(trio_mcp, kind)(max_connections=7)
 server.run(transport, port=0, ssl_context=context, settings=settings)
 """
 

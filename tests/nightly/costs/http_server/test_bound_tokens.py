@@ -31,7 +31,7 @@ def test_the_key_is_compared_before_anything_is_verified_with_it() -> None:
         for key, reason in ((KEY.thumbprint, "another key"), (own_thumbprint(jwk), "kind or a size")):
             began = time.perf_counter()
             with pytest.raises(ProofRefused, match=reason):
-                rules.check([made], holder="ann", method="POST", path="/mcp", token="t", key=key, now=5.0)
+                rules.check([made], client="ann", method="POST", path="/mcp", token="t", key=key, now=5.0)
             assert time.perf_counter() - began < 0.1
 
 
