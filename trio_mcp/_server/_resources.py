@@ -202,9 +202,10 @@ class ResourceRegistry:
         except ValueError as error:
             found = self._find_short(pct_encoded(uri, keep_reserved=True))
             template = None if found is None else found[0].item.source.template
-            made = f"UriTemplate({template.uri_template!r}).expand({found[1]})" if found and template else ""
-            hint = f"; {made} is one" if made else ""
-            raise ValueError(f"{uri!r:.200} is no URI of a resource: {error}{hint}") from error
+            problem = f"{uri!r:.200} is no URI of a resource: {error}"
+            if found and template:
+                problem += f"; UriTemplate({template.uri_template!r}).expand({found[1]}) is one"
+            raise ValueError(problem) from error
 
     def knows(self, uri: str) -> bool:
         """Whether a URI means a resource that may be read. Only reading it shows whether it exists."""
