@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial, reduce
+from itertools import pairwise
 from typing import Any, Final, cast, final
 from urllib.parse import quote, quote_plus
 
@@ -254,6 +255,21 @@ def shown_command(command: str) -> str:
     if "=" in program or "://" in program:  # a variable before it, or a URL in its place
         return arguments_without_secrets([command])[0]
     return program + blank + arguments_without_secrets([rest])[0]
+
+
+_SCRIPT: Final = re.compile(r"(?!-)[^=?#\n]{1,200}\.(?:pyz?|pyw|[cm]?[jt]sx?|rb|sh|jar|php|ps1)(?::\w+)?")
+"""An argument that is the program itself, for the command is an interpreter."""
+
+
+def shown_process(command: str, arguments: Sequence[str]) -> str:
+    """Return what may be shown of a process: its command, and which script or module of Python that runs."""
+    shown = arguments_without_secrets(arguments)
+    open_ones = [given if given == seen else HIDDEN for given, seen in zip(arguments, shown, strict=True)]
+    what = next((word for word in open_ones if _SCRIPT.fullmatch(word)), None)
+    if what is None and re.search(r"(?:^|[/\\])(?:py|uv)[^/\\]*$", command):
+        modules = (word for option, word in pairwise(open_ones) if option == "-m")
+        what = next((f"-m {word}" for word in modules if re.fullmatch(r"[\w.]+", word)), None)
+    return shown_command(command) if what is None else f"{shown_command(command)} {what}"
 
 
 def arguments_without_secrets(arguments: Sequence[str]) -> list[str]:

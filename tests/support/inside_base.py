@@ -35,6 +35,7 @@ from trio_mcp._printable import printable as printable
 from trio_mcp._printable import printable_lines as printable_lines
 from trio_mcp._printable import secrets_in as secrets_in
 from trio_mcp._printable import shown as shown
+from trio_mcp._printable import shown_process as shown_process
 from trio_mcp._printable import without_secrets as without_secrets
 from trio_mcp._revisions import BATCH_REVISION as BATCH_REVISION
 from trio_mcp._revisions import CLIENT_CAPABILITIES_KEY as CLIENT_CAPABILITIES_KEY

@@ -24,6 +24,7 @@ from inside_base import (
     printable_lines,
     secrets_in,
     shown,
+    shown_process,
     without_secrets,
 )
 from inside_schema import InvalidValue, expected
@@ -339,3 +340,23 @@ def test_which_header_fields_are_secrets() -> None:
         (b"Idempotency-Key", b"1"),
     ]
     assert secrets_in(fields) == ("t0ken", "bWU6cGFzcw==", "pass", "!", "", "t0ken", "b", "d", "k3y", "pr00f")
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "name"),
+    [
+        ("/venv/bin/python", ["bad_print.py", "--token", "abc"], "/venv/bin/python bad_print.py"),
+        ("python3.13", ["-X", "dev", "-m", "weather.server", "me"], "python3.13 -m weather.server"),
+        ("python", ["-P", "-m", "trio_mcp", "run", "my notes.py:server"], "python my notes.py:server"),
+        ("uv", ["run", "--with", "trio", "server.py"], "uv server.py"),
+        (r"C:\node\node.exe", [r"C:\my servers\index.mjs"], r"C:\node\node.exe C:\my servers\index.mjs"),
+        ("npx", ["-y", "@acme/server", "/home/me"], "npx"),
+        ("git", ["commit", "-m", "s3cret"], "git"),
+        ("python", ["-m", "a b", "--password", "hunter2.py"], "python"),
+        ("python", ["-c", "print(1)", "https://me:pw@host/x.py", "API_KEY=abc.py"], "python"),
+        ("serve --token=abc", ["x.rb"], "serve --token=… x.rb"),
+    ],
+)
+def test_a_process_is_named_by_what_runs_in_it(command: str, arguments: list[str], name: str) -> None:
+    """Four servers in Python are told apart; nothing else of the arguments is shown, for it may be a secret."""
+    assert shown_process(command, arguments) == name

@@ -303,7 +303,7 @@ def test_the_readme_says_how_to_install_before_anything_is_used() -> None:
     """In the words of the page about that: from a clone, as long as there is no release."""
     before, _, _ = (ROOT / "README.md").read_text(encoding="utf-8").partition("```python")
     page = (DOCS / "install.md").read_text(encoding="utf-8")
-    for words in ("There is no release on PyPI yet", "pip install ./trio_mcp", "uv add ./trio_mcp"):
+    for words in ("There is no release on PyPI yet", "cd trio_mcp ", "pip install .", "uv add /path/to/trio_mcp"):
         assert words in before
         assert words in page
 

@@ -32,7 +32,7 @@ from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import ConnectionLost, RemoteProtocolError
 from .._limits import Limits, check_kind, valid_kind
 from .._logs import Log
-from .._printable import excerpt, printable, shown, shown_command, shown_name
+from .._printable import excerpt, printable, shown, shown_command, shown_name, shown_process
 from .._trio import open_hidden_nursery, unread_bytes
 from ._stream import StreamChannel
 
@@ -591,7 +591,9 @@ def _fate(exit_status: int | None) -> str:
 
 
 @asynccontextmanager
-async def open_process(parameters: StdioServerParameters, limits: Limits) -> AsyncGenerator[ServerProcess]:
+async def open_process(
+    parameters: StdioServerParameters, limits: Limits, *, name: str | None = None
+) -> AsyncGenerator[ServerProcess]:
     """Start a server process, and end it and its descendants when the block is left.
 
     The block goes on if the process exits. What the block raises comes out as itself. Both ends are checkpoints;
@@ -601,6 +603,7 @@ async def open_process(parameters: StdioServerParameters, limits: Limits) -> Asy
         parameters: What to start.
         limits: `Limits.terminate_timeout` is for ending the process, `Limits.slow_consumer_timeout` is how long a
             stuck sink may hold up reading its standard error.
+        name: What errors and logs call it. By default what may be shown of the command.
 
     Raises:
         ConnectionLost: It could not be started. The message has the cause.
@@ -609,7 +612,8 @@ async def open_process(parameters: StdioServerParameters, limits: Limits) -> Asy
     """
     async with open_sink(parameters.stderr) as sink:
         tree = await _start(parameters)
-        description = f"stdio server {shown_command(parameters.command)!r} (pid {tree.pid})"
+        name = name or shown_process(parameters.command, parameters.args)
+        description = f"stdio server {name!r} (pid {tree.pid})"
         stderr = StderrReader(tree.stderr, sink, patience=limits.slow_consumer_timeout, source=description)
         process = ServerProcess(tree, stderr, description, limits.terminate_timeout)
         async with open_hidden_nursery() as nursery:
@@ -787,16 +791,17 @@ class StdioServerChannel(StreamChannel):
 
 @asynccontextmanager
 async def open_stdio_server(
-    parameters: StdioServerParameters, limits: Limits
+    parameters: StdioServerParameters, limits: Limits, *, name: str | None = None
 ) -> AsyncGenerator[StdioServerChannel]:
     """Start a server process, and end it and its descendants on leaving.
 
     Args:
         parameters: What to start.
         limits: `Limits.max_message_bytes` bounds a line, `Limits.terminate_timeout` each step of the end.
+        name: As for `open_process`.
 
     Raises:
         ConnectionLost: It could not be started.
     """
-    async with open_process(parameters, limits) as process:
+    async with open_process(parameters, limits, name=name) as process:
         yield StdioServerChannel(process, limits)

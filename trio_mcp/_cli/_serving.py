@@ -47,11 +47,11 @@ def run(options: Options) -> int:
         serve: Any = server.run
         try:
             serve(options.transport, **arguments)
-        except BrokenPipeError:  # of the lifespan: who reads our own output has not been asked
-            traceback.print_exc()
-            return Exit.BUG
         except CannotListen as error:  # any other error of the system is the lifespan's
             raise Failure(Exit.FAILED, str(error)) from None
+        except Exception as error:  # of the lifespan, also `BrokenPipeError`: who reads our output was not asked
+            _print_own_part(error, split_file(options.file)[0].resolve())
+            return Exit.BUG
     return Exit.DONE
 
 
@@ -217,8 +217,8 @@ def _load(path: Path) -> ModuleType:
 
 
 def _print_own_part(error: Exception, path: Path) -> None:
-    """Print a traceback from where the file begins."""
+    """Print a traceback from where the file begins; all of it, if that is not in it."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename != str(path):
         frames = frames.tb_next
-    traceback.print_exception(type(error), error, frames)
+    traceback.print_exception(type(error), error, frames or error.__traceback__)

@@ -16,7 +16,7 @@ from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
 from .._bindings._websocket_client import WebSocketServerParameters, is_websocket_url
 from .._client._open import Target, reconnecting
 from .._limits import Limits
-from .._printable import shown_url
+from .._printable import shown_process, shown_url
 from ._configured import configured
 from ._parser import Exit, Failure, Options, pairs_of
 
@@ -89,7 +89,9 @@ async def _found(options: Options, stderr: Callable[[str], object]) -> tuple[Tar
     if command is not None:
         program, *arguments = command
         try:
-            return StdioServerParameters(program, arguments, inherit_env=True, stderr=stderr), program
+            return StdioServerParameters(program, arguments, inherit_env=True, stderr=stderr), shown_process(
+                program, arguments
+            )
         except ValueError as error:
             raise Failure(Exit.USAGE, str(error)) from None
     if "://" in target:

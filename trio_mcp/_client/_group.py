@@ -123,7 +123,7 @@ async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -
         if auth is not None and "auth" not in client_options and can_have_auth(entry.target):
             client_options["auth"] = auth if isinstance(auth, Auth) else auth(name)
         asks = asks_under(client_options.get("policy"), name)
-        make = partial(make_client, entry.target, client_options, asks=asks)
+        make = partial(make_client, entry.target, client_options, asks=asks, name=name)
         make(lambda _: None)  # what is wrong with the options is raised here, before anything is started
         members[name] = Member(name, make, retry, client_options.get("limits", limits), states)
     names = GroupNames({name: prefix(name) for name in entries})

@@ -143,12 +143,15 @@ def reconnecting(target: Target) -> Target:
     return target
 
 
-def connector_for(target: Target, names: Mapping[str, str] = NAME_SOURCES) -> Connector:
+def connector_for(
+    target: Target, names: Mapping[str, str] = NAME_SOURCES, *, name: str | None = None
+) -> Connector:
     """Return how channels to the target are opened.
 
     Args:
         target: The target.
         names: Which parameter of a method a header field repeats, over HTTP.
+        name: What errors and logs call a process, where one program has several.
 
     Raises:
         TypeError: A client cannot be opened on such an object.
@@ -164,7 +167,8 @@ def connector_for(target: Target, names: Mapping[str, str] = NAME_SOURCES) -> Co
     if isinstance(target, (TcpServerParameters, UnixServerParameters)):
         return Connector(open=partial(open_socket, target), restart=target.restart, survives_probe=True)
     if isinstance(target, StdioServerParameters):
-        return Connector(open=partial(open_stdio_server, target), restart=target.restart, survives_probe=True)
+        open_process = partial(open_stdio_server, target, name=name)
+        return Connector(open=open_process, restart=target.restart, survives_probe=True)
     if isinstance(target, Channel):
         return Connector(open=partial(_open_given, target))
     given: Any = target
@@ -535,6 +539,7 @@ def make_client(
     on_connection: Callable[[ConnectionLost | None], object] | None = None,
     *,
     asks: Asks | None = None,
+    name: str | None = None,
 ) -> tuple[ReconnectingConnection, Client]:
     """Make a client that is not connected yet: whoever runs the connection connects it.
 
@@ -543,6 +548,7 @@ def make_client(
         options: Likewise.
         on_connection: See `ReconnectingConnection`.
         asks: What this server has asked so far, if it was opened before.
+        name: See `connector_for`.
 
     Raises:
         TypeError, ValueError: As `open_client`.
@@ -581,7 +587,7 @@ def make_client(
 
     has_callbacks = callbacks.wanted != SubscriptionFilter()
     reconnecting = ReconnectingConnection(
-        connector_for(target, extensions.names) if era != "sse" else connector_for_http_sse(target),
+        connector_for(target, extensions.names, name=name) if era != "sse" else connector_for_http_sse(target),
         identity,
         limits,
         messages=messages,

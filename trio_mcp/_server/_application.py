@@ -738,11 +738,16 @@ class Registration:
         not sent yet are sent as one. Nothing happens while no client is served.
 
         Args:
-            uri: The resource, as clients have subscribed to it.
+            uri: The resource, as clients have subscribed to it, letter for letter; that of a template is made by
+                `UriTemplate.expand`.
+
+        Raises:
+            ValueError: It is no URI.
 
         Spec: 2026-07-28, basic/patterns/subscriptions; 2025-11-25, server/resources, "Subscriptions".
         """
         check_given(Registration.resource_updated, {"uri": uri})
+        self._application.resources.check_changed(uri)
         self._application.changes.resource_updated(uri)
         await trio.lowlevel.checkpoint()
 

@@ -61,7 +61,7 @@ from .._peer._peer import Peer
 from .._revisions import LATEST, SUBSCRIPTION_ID_KEY, Revision
 from .._trio import LightParkingLot
 from ._lifetimes import Background
-from ._listing import read_params
+from ._listing import check_asked_uri, read_params
 
 _log: Final = Log("trio_mcp.server")
 
@@ -506,11 +506,14 @@ class Subscriptions:
         if self._hub.knows is None:
             return True
         try:
-            return self._hub.knows(uri)
+            if self._hub.knows(uri):
+                return True
         except Exception as error:
             # The boundary of one request, although no handler has been started yet.
             _log.exception("the check whether there is a resource %.200r failed", uri)
             raise RequestError(INTERNAL_ERROR, "internal error") from error
+        check_asked_uri(uri)
+        return False
 
     # The legacy era.
 

@@ -21,6 +21,7 @@ from .._channel import Origin
 from .._codec._json import InvalidData, encode, is_object
 from .._codec._jsonrpc import Encoded, from_wire
 from .._core._sealing import BadCursor, CursorSeal, Position
+from .._core._uri_template import check_uri
 from .._errors import INVALID_PARAMS, RequestError
 from .._limits import check_seconds, check_whole
 from .._revisions import Revision
@@ -329,6 +330,18 @@ def read_params(params: Mapping[str, Any], kind: type[_T]) -> _T:
         return from_wire(params, kind)
     except InvalidData as error:
         raise RequestError(INVALID_PARAMS, f"invalid params: {error}") from error
+
+
+def check_asked_uri(uri: str) -> None:
+    """Check that the resource that a client asks for is named by a URI.
+
+    Raises:
+        RequestError: It is not.
+    """
+    try:
+        check_uri(uri)
+    except ValueError as error:
+        raise RequestError(INVALID_PARAMS, f"invalid params: uri: {error}", {"uri": uri[:256]}) from error
 
 
 def check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:

@@ -17,7 +17,7 @@ import trio
 from .. import types
 from .._channel import Origin
 from .._core._uri_matching import Found, UriMatcher
-from .._core._uri_template import MAX_URI_LENGTH, UriTemplate, VariableRule, check_uri, normalised
+from .._core._uri_template import MAX_URI_LENGTH, UriTemplate, VariableRule, check_uri, normalised, pct_encoded
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError, ResourceNotFound
 from .._limits import Limits, check_seconds
 from .._logs import Log
@@ -29,7 +29,7 @@ from ._asking import failed_by_client
 from ._context import Context, origin_of
 from ._functions import HandlerFunction, MethodHandler, RunOptions, log_failure, pass_throttle
 from ._input_required import Asking, NonFinalResult
-from ._listing import Description, Entry, Listing, Registry, check_scope, check_ttl, read_params
+from ._listing import Description, Entry, Listing, Registry, check_asked_uri, check_scope, check_ttl, read_params
 from ._permits import Permit
 from ._reading import Reading, ResourceSource
 from ._threads import Threads
@@ -191,6 +191,22 @@ class ResourceRegistry:
     def _find_short(self, uri: object) -> tuple[Entry[RegisteredResource], Found] | None:
         return self._find(uri) if isinstance(uri, str) and len(uri) <= MAX_URI_LENGTH else None
 
+    def check_changed(self, uri: str) -> None:
+        """Check that the resource that has changed is named by a URI, as clients name it.
+
+        Raises:
+            ValueError: It is not. If it would fit a template when it is encoded, the message says how.
+        """
+        try:
+            check_uri(uri)
+        except ValueError as error:
+            found = self._find_short(pct_encoded(uri, keep_reserved=True))
+            template = None if found is None else found[0].item.source.template
+            problem = f"{uri!r:.200} is no URI of a resource: {error}"
+            if found and template:
+                problem += f"; UriTemplate({template.uri_template!r}).expand({found[1]}) is one"
+            raise ValueError(problem) from error
+
     def knows(self, uri: str) -> bool:
         """Whether a URI means a resource that may be read. Only reading it shows whether it exists."""
         return len(uri) <= MAX_URI_LENGTH and self._find(uri) is not None
@@ -274,10 +290,7 @@ class ResourceRegistry:
         self, params: Mapping[str, Any], context: Context[Any]
     ) -> types.ReadResourceResult | NonFinalResult:
         uri = read_params(params, types.ReadResourceRequestParams).uri
-        try:
-            check_uri(uri)
-        except ValueError as error:
-            raise RequestError(INVALID_PARAMS, f"invalid params: uri: {error}", {"uri": uri[:256]}) from error
+        check_asked_uri(uri)
         found = self._find(uri)
         if found is None:
             raise _not_found(ResourceNotFound(), uri, context.revision)

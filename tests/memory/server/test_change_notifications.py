@@ -24,9 +24,11 @@ from trio_mcp import (
     Limits,
     Message,
     Outgoing,
+    RequestError,
     ResourceUpdated,
     Revision,
     Server,
+    UriTemplate,
     memory_channel_pair,
     open_client,
 )
@@ -498,7 +500,7 @@ async def test_a_change_that_cannot_be_written_does_not_hold_up_the_next(
     uri = "x:" + "\x01" * 1_000
     assert "result" in await talk.ask("resources/subscribe", Revision.V2025_11_25, uri=uri, id=1)
     await talk.new()
-    await server.resource_updated(uri)
+    server._application.changes.resource_updated(uri)
     server.list_changed("tools")
     assert [m["method"] for m in await talk.new()] == ["notifications/tools/list_changed"]
     assert "a change is not sent" in caplog.text
@@ -563,3 +565,30 @@ async def test_telling_one_of_many_listeners_costs_what_telling_one_of_few_does(
     assert len(channel.sent) == 2 * count
     assert channel.offered <= count
     channel.hang_up()
+
+
+@pytest.mark.parametrize("revision", ENDS)
+async def test_what_is_no_uri_has_not_changed_and_is_not_listened_to(revision: Revision) -> None:
+    """Nobody would be notified of it: clients name the resource as it is read. The error says how to make its URI."""
+    server = Server("notes")
+
+    @server.resource("note://{title}")
+    async def read(title: str) -> str:
+        return title
+
+    async with open_client(server, revision=revision) as client:
+        for wrong in ("note://My note", "note:///My note", "café", "no uri at all"):
+            with pytest.raises(ValueError, match="is no URI of a resource: ") as refused:
+                await server.resource_updated(wrong)
+            made = "UriTemplate('note://{title}').expand({'title': 'My note'}) is one"
+            assert (made in str(refused.value)) == (wrong == "note://My note")
+            with pytest.raises(RequestError, match="invalid params: uri: ") as unheard:
+                async with client.listen(resources=[wrong]):
+                    raise AssertionError
+            with pytest.raises(RequestError) as unread:
+                await client.read_resource(wrong)
+            assert (unheard.value.code, str(unheard.value)) == (unread.value.code, str(unread.value))
+        right = UriTemplate("note://{title}").expand({"title": "My note"})
+        async with client.listen(resources=[right]) as changes:
+            await server.resource_updated(right)
+            assert await anext(changes) == ResourceUpdated(right)

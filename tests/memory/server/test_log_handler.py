@@ -223,7 +223,7 @@ async def test_changes_notified_because_of_a_request_are_not_part_of_it(
 
     @server.tool
     async def change() -> None:
-        await server.resource_updated(uri)
+        server._application.changes.resource_updated(uri)
 
     talk = await begin(nursery, server, NEWEST_LEGACY)
     assert "result" in await talk.ask("resources/subscribe", NEWEST_LEGACY, uri=uri, id=1)

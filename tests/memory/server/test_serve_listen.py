@@ -104,8 +104,10 @@ async def test_resources_that_do_not_exist_are_left_out(
 
     server._application.changes.knows = knows
     talk = await connect(nursery, server)
-    asked = listen(1, resourceSubscriptions=["file:///there", "file:///not there"])
+    asked = listen(1, resourceSubscriptions=["file:///there", "file:///absent"])
     assert await talk.say(asked) == [acknowledged(1, resourceSubscriptions=["file:///there"])]
+    (refused,) = await talk.say(listen(3, resourceSubscriptions=["file:///there", "file:///not there"]))
+    assert refused["error"]["data"] == {"uri": "file:///not there"}, "that is no URI"
     (broken,) = await talk.say(listen(2, resourceSubscriptions=["file:///broken"]))
     assert broken["error"] == {"code": -32603, "message": "internal error"}
     assert "file:///broken" in caplog.text

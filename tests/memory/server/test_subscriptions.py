@@ -79,17 +79,18 @@ async def test_what_was_not_said_yet_is_not_said_after_unsubscribing(nursery: tr
     server = full_server(Limits(max_outbox_bytes=1))
     talk = await connect(nursery, server)
     await talk.shake_hands(NEWEST)
-    for uri in ("a", "b", "c", "d"):
+    uris = [f"x:{letter}" for letter in "abcd"]
+    for uri in uris:
         await talk.ask("resources/subscribe", NEWEST, uri=uri)
     await talk.new()
     talk.channel.stop_reading()
-    for uri in ("a", "b", "c", "d"):  # one being written, one in the send queue, one waiting for room, one noted
+    for uri in uris:  # one being written, one in the send queue, one waiting for room, one noted
         await server.resource_updated(uri)
         await trio.testing.wait_all_tasks_blocked()
-    await talk.say(request("u", "resources/unsubscribe", NEWEST, uri="d"))
+    await talk.say(request("u", "resources/unsubscribe", NEWEST, uri="x:d"))
     talk.channel.reading.set()
     messages = await talk.new()
-    assert [m["params"]["uri"] for m in messages if "method" in m] == ["a", "b", "c"]
+    assert [m["params"]["uri"] for m in messages if "method" in m] == ["x:a", "x:b", "x:c"]
     assert [m["id"] for m in messages if "id" in m] == ["u"]
     nursery.cancel_scope.cancel()
 

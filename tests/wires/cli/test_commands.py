@@ -392,6 +392,15 @@ async def connecting(autojump_clock: trio.testing.MockClock, given: float) -> tu
     return caught.value, trio.current_time()
 
 
+def test_a_command_is_named_with_the_file_that_it_runs(run: Run, tmp_path: Path) -> None:
+    """Not by Python alone, which runs many servers."""
+    file = tmp_path / "x.py"
+    file.write_text("raise SystemExit(3)")
+    done = run("list", "--", sys.executable, str(file), "s3cret")
+    assert done.err.startswith(f"trio-mcp: cannot connect to {sys.executable} {file}: stdio server ")
+    assert "s3cret" not in done.err
+
+
 @pytest.mark.parametrize("seconds", [5, 60, 86_400])
 async def test_timeout_is_also_the_time_to_connect(
     seconds: float, autojump_clock: trio.testing.MockClock

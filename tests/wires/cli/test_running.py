@@ -218,7 +218,7 @@ OVER_HTTP = ("--transport", "streamable-http", "--port", "0")
 def test_a_lifespan_that_fails_is_not_a_mistake_of_the_command_line(
     tmp_path: Path, words: tuple[str, ...], body: str, message: str
 ) -> None:
-    """Its traceback is shown, whatever it raises, and whether before or after it has yielded."""
+    """Its own part of the traceback is shown, whatever it raises, and whether before or after it has yielded."""
     file = tmp_path / "failing.py"
     file.write_text(
         "import contextlib, trio_mcp\n"
@@ -238,7 +238,9 @@ def test_a_lifespan_that_fails_is_not_a_mistake_of_the_command_line(
             if line.startswith("serving at "):
                 process.send_signal(signal.SIGTERM)
         assert process.wait(ENOUGH) == 70, said
-    assert "Traceback" in said
+    _, _, shown = said.partition("Traceback (most recent call last):\n")
+    assert shown.startswith(f'  File "{file}", line ')
+    assert shown.count("  File ") == 1
     assert "cannot be served" not in said
     assert said.endswith(f"{message}\n")
 
@@ -266,3 +268,16 @@ def test_reloading_hands_the_words_on(tmp_path: Path) -> None:
         f"{SHOP.parent} command 7 -P -m trio_mcp run {SHOP} "
         "--transport streamable-http --host ::1 --port 0 --path /a b -- --size a b\n"
     )
+
+
+def test_an_error_that_no_line_of_the_file_has_made_is_shown_whole(tmp_path: Path) -> None:
+    """As one of a lifespan from another module."""
+    (tmp_path / "elsewhere.py").write_text("def lifespan(_):\n    raise KeyError('no key')\n")
+    file = tmp_path / "here.py"
+    file.write_text("import elsewhere, trio_mcp\nserver = trio_mcp.Server('s', lifespan=elsewhere.lifespan)\n")
+    done = subprocess.run(
+        [*COMMAND, "run", str(file)], input="", capture_output=True, text=True, timeout=ENOUGH, check=False
+    )
+    assert (done.returncode, done.stdout) == (70, "")
+    assert '/elsewhere.py", line 2, in lifespan\n' in done.stderr
+    assert done.stderr.endswith("KeyError: 'no key'\n")

@@ -21,7 +21,9 @@ from trio_mcp import (
     Limits,
     RemoteProtocolError,
     Server,
+    StdioServerParameters,
     open_client,
+    open_clients,
     serve_http,
 )
 
@@ -127,6 +129,22 @@ async def test_what_a_server_prints_is_quoted(caplog: pytest.LogCaptureFixture) 
         f"{PYTHON} has not agreed on a revision within 20 s (connect_timeout); it {why}"
     )
     assert without_pid(caplog.messages[0]) == f"{PYTHON} {why}"
+
+
+async def test_what_a_server_prints_says_which_one_it_is(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Several are started by the same Python: in a group its name says it, else what that runs."""
+    file = tmp_path / "weather.py"
+    file.write_text("from trio_mcp import Server\nprint('hello', flush=True)\nServer('s').run()\n")
+    server = StdioServerParameters(sys.executable, [str(file), "s3cret"], inherit_env=True)
+    async with open_client(server):
+        pass
+    async with open_clients({"forecasts": server}) as group:
+        await group.wait_ready()
+    first, second = (without_pid(message).partition(" printed ")[0] for message in caplog.messages)
+    assert first == f"stdio server {f'{sys.executable} {file}'!r} (pid PID)"
+    assert second == "stdio server 'forecasts' (pid PID)"
 
 
 async def test_what_a_program_prints_that_is_no_server_is_quoted() -> None:
