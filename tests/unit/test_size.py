@@ -32,9 +32,11 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # before the shares of the event loop and the ranks of connections went; 58,450 before connections that are made again,
 # refusals in other forms, values without a form, and masks for what variables hold; 58,650 before turns for threads,
 # schemas of others that are not plain, batches through middleware, and whatever gave way to others, went; 58,070 before
-# pydantic's `Field` as a default, schemas without references, and JSON in the strings of nested members.
+# pydantic's `Field` as a default, schemas without references, and JSON in the strings of nested members; 58,060 before
+# arguments that no tool knows are left out, requests over HTTP end before their callers go on, URIs that are none are refused
+# by whoever reports a change, and processes are named by what they run.
 FILES: Final = 271
-CODE_LINES: Final = 58_060
+CODE_LINES: Final = 58_144
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

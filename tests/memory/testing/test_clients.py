@@ -102,7 +102,7 @@ async def test_what_is_said_on_purpose_is_an_answer(revision: str) -> None:
         assert (await client.call_tool("refuse")).text == "not today"
         with pytest.raises(RequestError, match="no such tray"):
             await client.call_tool("misuse")
-        assert (await client.call_tool("jam", {"paper": 1})).is_error
+        assert (await client.call_tool("jam_later", {"until": "noon"})).is_error
 
 
 async def test_a_result_that_does_not_fit_says_whose_it_is() -> None:
