@@ -88,7 +88,9 @@ class HttpConnection:
     def _drop(self, number: int) -> None:
         """Have the server see the end of a request now, and not when the task that has sent it has its turn."""
         plain = plain_stream(self._stream)
-        if self._requests == number and isinstance(plain, trio.SocketStream):
+        if self._requests != number or self._reader.is_complete:
+            return  # it has ended for the server, and the connection may be idle, or serve another request
+        if isinstance(plain, trio.SocketStream):
             self._sent_all = False  # so it is not used again
             with suppress(OSError):
                 plain.socket.shutdown(socket.SHUT_RDWR)

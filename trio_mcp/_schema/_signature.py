@@ -622,19 +622,19 @@ class _Lenient:
 
     def _without_unknown(self, value: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
         assert self._left_out is not None, "its caller has looked"
-        missing = [name.casefold() for name in known if name not in value]
         kept: dict[str, Any] = {}
         for name, inner in value.items():
-            if name in known or self._is_misspelt(name, missing):
+            if name in known or self._is_misspelt(name, value, known):
                 kept[name] = inner
             else:
                 self._left_out.append(name)
         return kept
 
-    def _is_misspelt(self, name: str, missing: Collection[str]) -> bool:
+    def _is_misspelt(self, name: str, value: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
         self._compared += 1
         if self._compared > MAX_COMPARED or len(name) > MAX_COMPARED_NAME:
             return False
+        missing = [other.casefold() for other in known if other not in value]
         return bool(get_close_matches(name.casefold(), missing, 1, _ALIKE))
 
     def _read_text(self, value: str) -> Any:
@@ -671,8 +671,10 @@ def _branches_for(kind: str, schema: Any, root: Schema) -> list[Mapping[str, Any
             return [schema]
         case {"type": [*several]} if kind in several:
             return [schema]
-        case _:
+        case {"type": _} | {"const": _} | {"enum": _}:
             return []
+        case _:
+            return [{}]  # it may take anything
 
 
 def _takes_string(schema: Any, root: Schema) -> bool:

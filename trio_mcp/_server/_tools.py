@@ -66,6 +66,9 @@ _log: Final = Log("trio_mcp.server")
 MAX_NAMED: Final = 10
 """How many unknown arguments of a call the log names."""
 
+MAX_NAME: Final = 64
+"""How much of such a name it shows, in characters."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 """Valid names of tools (SEP-986)."""
 
@@ -203,21 +206,33 @@ class RegisteredTool:
         return _wrapped(result)
 
     def _decoded(self, arguments: Mapping[str, Any], most: int) -> dict[str, Any]:
+        spec = self.handler.spec
         try:
-            return self.handler.spec.decode(arguments)
-        except InvalidValue:
+            return spec.decode(arguments)
+        except InvalidValue as error:
             if self.is_strict:
                 raise
-            left_out: list[str] = []
-            kept = None if self.has_own_schema else left_out
-            read = read_leniently(arguments, self.handler.spec.input_schema, most, kept)
-            if read is None:
-                raise
-        values = self.handler.spec.decode(read)
-        if left_out:
-            names, more = ", ".join(left_out[:MAX_NAMED]), ", ..." if len(left_out) > MAX_NAMED else ""
-            _log.warning("tool %s ignored arguments it does not know: %s%s", self.tool.name, names, more)
-        return values
+            refusal = error
+        left_out: list[str] = []
+        # Nothing is left out of what fits without: models also take names that their schemas do not say.
+        for kept in (None,) if self.has_own_schema else (None, left_out):
+            read = read_leniently(arguments, spec.input_schema, most, kept)
+            try:
+                values = None if read is None else spec.decode(read)
+            except InvalidValue as error:
+                refusal = error
+            else:
+                if values is not None:
+                    self._note_left_out(left_out)
+                    return values
+        raise refusal
+
+    def _note_left_out(self, names: Sequence[str]) -> None:
+        different = list(dict.fromkeys(names))
+        if different:
+            said = ", ".join(name[:MAX_NAME] for name in different[:MAX_NAMED])
+            more = ", ..." if len(different) > MAX_NAMED else ""
+            _log.warning("tool %s ignored arguments it does not know: %s%s", self.tool.name, said, more)
 
     def _structured(self, returned: object, context: Context[Any]) -> dict[str, Any] | CallToolResult:
         """Return what `tool_result` makes of structured output, as plain JSON of a revision: it is made often.

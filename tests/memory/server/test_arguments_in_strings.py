@@ -176,6 +176,55 @@ async def test_what_no_schema_knows_is_left_out_with_a_line_in_the_log(caplog: p
     assert record.getMessage() == "tool put ignored arguments it does not know: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..."
 
 
+class Exact(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    value: int = 0
+
+
+class Search(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", populate_by_name=True)
+
+    query: str = pydantic.Field(default="", validation_alias=pydantic.AliasChoices("q", "wanted"))
+    more: Exact | Any = None
+
+
+async def test_nothing_is_left_out_of_what_fits(subtests: pytest.Subtests) -> None:
+    """Whatever else is wrong: by a schema of pydantic's not every name is known, and a branch may take anything."""
+    server = Server("shelf")
+
+    @server.tool
+    async def find(copies: int = 1, search: Search | None = None) -> str:
+        return repr((copies, search))
+
+    rows: list[tuple[dict[str, Any], Search]] = [
+        ({"query": "Dune"}, Search(query="Dune")),
+        ({"wanted": "Dune"}, Search(query="Dune")),
+        ({"more": {"value": "1", "why": ""}}, Search(more={"value": "1", "why": ""})),
+    ]
+    for given, search in rows:
+        with subtests.test(given=given):
+            assert await said(server, "find", {"copies": "3", "search": given}) == repr((3, search))
+    given = {"more": {"value": 1, "why": ""}}
+    assert await said(server, "find", {"because": "", "search": given}) == repr((1, Search(more=given["more"])))
+
+
+async def test_the_log_names_once_what_was_left_out_and_no_name_in_full_that_is_long(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It holds what anybody sends."""
+    server = Server("shelf")
+
+    @server.tool
+    async def put(nodes: list[Node]) -> str:
+        return str(len(nodes))
+
+    given = [{"value": 1, "why": ""}, {"value": 2, "why": ""}, {"value": 3, "x" * 100_000: 0}]
+    assert await said(server, "put", {"nodes": given}) == "3"
+    (record,) = caplog.records
+    assert record.getMessage() == f"tool put ignored arguments it does not know: why, {'x' * 64}"
+
+
 async def test_a_name_is_refused_that_is_much_like_one_which_is_missing(subtests: pytest.Subtests) -> None:
     """The value would be lost, and the model can write the name again; so is what no single class is meant by."""
     server = Server("shelf")

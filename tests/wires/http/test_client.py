@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -323,6 +324,18 @@ async def test_a_connection_is_used_again_after_a_complete_response() -> None:
         (statistics,) = client.statistics().values()
         assert (statistics.idle, statistics.in_use) == (1, 0)
     await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def test_dropping_a_request_whose_response_is_complete_costs_no_connection() -> None:
+    """It may be dropped later than it ends: between a refusal and the next attempt lies a person's consent."""
+    drops: list[Callable[[], object]] = []
+    async with serve_http_script(echo) as server, open_http_client() as client:
+        await fetch(client, attrs.evolve(post(server.target), on_sent=drops.append))
+        drops[0]()
+        async with await client.send(post(server.target, b"abc")) as response:
+            drops[0]()
+            assert await response.read(MIB) == b"abc"
+        assert server.connections == 1
 
 
 async def test_leaving_a_response_early_hangs_up() -> None:
