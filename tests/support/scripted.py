@@ -97,7 +97,7 @@ class ScriptedServer:
         return answer(message, {})
 
 
-def _itself(target: Any, _: object) -> Any:
+def _itself(target: Any, _: object, *, name: str | None) -> Any:
     return target
 
 

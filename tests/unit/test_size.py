@@ -36,7 +36,7 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # arguments that no tool knows are left out, requests over HTTP end before their callers go on, URIs that are none are refused
 # by whoever reports a change, and processes are named by what they run.
 FILES: Final = 271
-CODE_LINES: Final = 58_144
+CODE_LINES: Final = 58_162
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

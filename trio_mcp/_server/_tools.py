@@ -225,7 +225,10 @@ class RegisteredTool:
                 if values is not None:
                     self._note_left_out(left_out)
                     return values
-        raise refusal
+        try:
+            raise refusal
+        finally:
+            del refusal  # whose traceback has this frame, and that the arguments
 
     def _note_left_out(self, names: Sequence[str]) -> None:
         different = list(dict.fromkeys(names))
