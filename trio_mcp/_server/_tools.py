@@ -220,7 +220,8 @@ class RegisteredTool:
             try:
                 values = None if read is None else spec.decode(read)
             except InvalidValue as error:
-                refusal = error
+                # What was read is not kept beside what is read again.
+                refusal, read = error.with_traceback(None), None
             else:
                 if values is not None:
                     self._note_left_out(left_out)
