@@ -33,10 +33,10 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # refusals in other forms, values without a form, and masks for what variables hold; 58,650 before turns for threads,
 # schemas of others that are not plain, batches through middleware, and whatever gave way to others, went; 58,070 before
 # pydantic's `Field` as a default, schemas without references, and JSON in the strings of nested members; 58,060 before
-# arguments that no tool knows are left out, requests over HTTP end before their callers go on, URIs that are none are refused
+# arguments that no tool knows are left out (1 file), requests over HTTP end before their callers go on, URIs that are none are refused
 # by whoever reports a change, and processes are named by what they run.
-FILES: Final = 271
-CODE_LINES: Final = 58_162
+FILES: Final = 272
+CODE_LINES: Final = 58_184
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

@@ -19,4 +19,3 @@ from ._signature import JsonType as JsonType
 from ._signature import StringArgument as StringArgument
 from ._signature import inspect_callable as inspect_callable
 from ._signature import is_unstructured as is_unstructured
-from ._signature import read_leniently as read_leniently

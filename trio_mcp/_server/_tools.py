@@ -29,7 +29,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import report_failure
 from .._revisions import INPUT_METHODS, Revision
-from .._schema import CallSpec, InvalidValue, is_unstructured, items_of, read_leniently, result_to_json
+from .._schema import CallSpec, InvalidValue, is_unstructured, items_of, result_to_json
 from .._trio import propagating
 from ..types import (
     AudioContent,
@@ -209,34 +209,15 @@ class RegisteredTool:
         spec = self.handler.spec
         try:
             return spec.decode(arguments)
-        except InvalidValue as error:
+        except InvalidValue:
             if self.is_strict:
                 raise
-            refusal = error
-        left_out: list[str] = []
-        # Nothing is left out of what fits without: models also take names that their schemas do not say.
-        for kept in (None,) if self.has_own_schema else (None, left_out):
-            read = read_leniently(arguments, spec.input_schema, most, kept)
-            try:
-                values = None if read is None else spec.decode(read)
-            except InvalidValue as error:
-                # What was read is not kept beside what is read again.
-                refusal, read = error.with_traceback(None), None
-            else:
-                if values is not None:
-                    self._note_left_out(left_out)
-                    return values
-        try:
-            raise refusal
-        finally:
-            del refusal  # whose traceback has this frame, and that the arguments
-
-    def _note_left_out(self, names: Sequence[str]) -> None:
-        different = list(dict.fromkeys(names))
-        if different:
-            said = ", ".join(name[:MAX_NAME] for name in different[:MAX_NAMED])
-            more = ", ..." if len(different) > MAX_NAMED else ""
-            _log.warning("tool %s ignored arguments it does not know: %s%s", self.tool.name, said, more)
+        values, left_out = spec.decode_leniently(arguments, most, leaves_out=not self.has_own_schema)
+        if left_out:
+            names = [name[:MAX_NAME] for name in dict.fromkeys(left_out)]
+            named, more = ", ".join(names[:MAX_NAMED]), ", ..." if len(names) > MAX_NAMED else ""
+            _log.warning("tool %s ignored arguments it does not know: %s%s", self.tool.name, named, more)
+        return values
 
     def _structured(self, returned: object, context: Context[Any]) -> dict[str, Any] | CallToolResult:
         """Return what `tool_result` makes of structured output, as plain JSON of a revision: it is made often.

@@ -205,8 +205,12 @@ async def test_nothing_is_left_out_of_what_fits(subtests: pytest.Subtests) -> No
     for given, search in rows:
         with subtests.test(given=given):
             assert await said(server, "find", {"copies": "3", "search": given}) == repr((3, search))
-    given = {"more": {"value": 1, "why": ""}}
-    assert await said(server, "find", {"because": "", "search": given}) == repr((1, Search(more=given["more"])))
+    given = {"query": "Dune", "more": {"value": 1, "why": ""}}
+    assert await said(server, "find", {"because": "", "search": given}) == repr((1, Search.model_validate(given)))
+    refused = await said(server, "find", {"because": "", "search": {"why": ""}})
+    assert refused == "Invalid arguments for find: search.why: Extra inputs are not permitted", (
+        "its author says so"
+    )
 
 
 async def test_the_log_names_once_what_was_left_out_and_no_name_in_full_that_is_long(
