@@ -18,7 +18,7 @@ from inside_wire import Request, decode, parse_message
 from inside_workers import (
     Assignment,
     FrameReader,
-    WorkerGroup,
+    Worker,
     encode_answer_head,
     encode_whole,
     frame,
@@ -60,7 +60,7 @@ async def test_a_request_is_forwarded_as_it_was_received(
     """A proof may have a digest of the body. What breaks off is not taken for complete."""
     ours, theirs = socket.socketpair()
     with ours, theirs, trio.socket.socket(socket.AF_UNIX) as sock:
-        group = WorkerGroup(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs)
+        group = Worker(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs).group
         await sock.bind(str(tmp_path / "2.sock"))
         sock.listen()
         received: list[bytes] = []
@@ -102,7 +102,7 @@ async def test_who_does_not_take_a_request_is_waited_for_only_so_long(
     """The kernel lets others connect to a process that is stopped. One that serves may take its time."""
     ours, theirs = socket.socketpair()
     with ours, theirs, trio.socket.socket(socket.AF_UNIX) as sock:
-        group = WorkerGroup(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs)
+        group = Worker(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs).group
         await sock.bind(str(tmp_path / "2.sock"))
         sock.listen()
 
@@ -154,7 +154,7 @@ async def test_what_is_forwarded_counts_while_it_is_in_memory(tmp_path: Path) ->
     body = BODY.replace(b"w2.x", b"w2." + b"x" * 300_000)
     ours, theirs = socket.socketpair()
     with ours, theirs, trio.socket.socket(socket.AF_UNIX) as sock:
-        group = WorkerGroup(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs)
+        group = Worker(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs).group
         await sock.bind(str(tmp_path / "2.sock"))
         sock.listen()
         call = Call()
@@ -195,7 +195,7 @@ async def test_the_modern_era_has_no_sessions(tmp_path: Path, modern: bool) -> N
     """So the field that names one in the legacy era names none there, whatever it says."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        group = WorkerGroup(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs)
+        group = Worker(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs).group
         answered: list[HttpCall] = []
 
         async def answer(call: HttpCall, slot: object) -> None:
