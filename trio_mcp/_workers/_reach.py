@@ -164,7 +164,7 @@ class StoreReach:
     @asynccontextmanager
     async def _listening_in_private(self) -> AsyncGenerator[trio.SocketListener]:
         directory = private_directory()
-        path = directory / f"{self._store.number}.sock"
+        path = directory / "peers.sock"
         try:
             with _listening_at(path) as listener:
                 await self._store.announce(f"unix:{path}")

@@ -35,6 +35,7 @@ from .._server._redis_tasks import (
 from .._server._task_store import SharedTaskStore
 from .._trio import check_trio_runs, open_hidden_nursery
 from . import _redis_store_scripts as scripts
+from ._members import Store
 from ._redis_events import EventBounds, RedisEvents, key_bytes, milliseconds
 
 _log: Final = Log("trio_mcp.workers")
@@ -52,7 +53,7 @@ class _Bounds:
 
 
 @final
-class RedisStore:
+class RedisStore(Store):
     """What processes of several machines share that serve one server: in one Redis.
 
     Each process has a lease there, which it renews; whose lease is over is gone for the others, which then take

@@ -25,6 +25,7 @@ from .._server._sqlite_files import LOCK_SECONDS, SqliteThread, make_private, us
 from .._server._sqlite_tasks import open_sqlite_task_store
 from .._server._task_store import SharedTaskStore
 from .._trio import check_trio_runs, open_hidden_nursery, wall_time
+from ._members import Store
 
 SECRET_BYTES: Final = 32
 
@@ -72,7 +73,7 @@ END;
 
 
 @final
-class SqliteStore:
+class SqliteStore(Store):
     """Keeps what processes of one machine need to serve one server together, in one SQLite file.
 
     Sessions, their events, and tasks are still there when the process that had them was killed, and when all are

@@ -39,6 +39,13 @@ def asked(value: Any) -> Request:
     return message
 
 
+class _NoSessions:
+    def is_here(self, id: str) -> bool:
+        del id
+        return False
+
+
+NO_SESSIONS = cast("Any", _NoSessions())
 BODY = b'{ "jsonrpc":"2.0", "id":1, "method":"tools/call", "params":{"requestState":"w2.x"} }'
 WHOLE = frame(b"W", encode_whole(encode_answer_head(200, []), b"{}"))
 BEGUN = frame(b"A", encode_answer_head(200, [])) + frame(b"D", b"one")
@@ -206,5 +213,5 @@ async def test_the_modern_era_has_no_sessions(tmp_path: Path, modern: bool) -> N
         call.headers = Headers([(b"Mcp-Session-Id", b"w99.x"), (b"MCP-Protocol-Version", version)])
         call.method = "GET"
         with nullcontext() if modern else pytest.raises(HttpRefused, match="names no session"):
-            await group.by_session(answer)(call, slot)
+            await group.by_session(answer, NO_SESSIONS)(call, slot)
         assert answered == [call] * modern
