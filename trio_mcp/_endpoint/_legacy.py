@@ -60,7 +60,7 @@ class _Taking:
 
     done: trio.Event = attrs.field(factory=trio.Event)
     owner: int | None = None
-    problem: RequestError | HttpRefused | None = None
+    problem: RequestError | HttpRefused | None = attrs.field(factory=lambda: busy(503, "serving is about to end"))
 
 
 @final
@@ -363,9 +363,15 @@ class LegacySessions:
         try:
             taken = await store.take(id)
             if isinstance(taken, TakenSession):
-                await self._go_on(call, id, taken)
+                try:
+                    await self._go_on(call, id, taken)
+                except BaseException:
+                    if id not in self._sessions:
+                        await self._give_back(id, store)
+                    raise
             else:
                 taking.owner = taken
+            taking.problem = None
         except (RequestError, HttpRefused) as error:
             taking.problem = error
         except Exception:
@@ -376,6 +382,11 @@ class LegacySessions:
             del self._taking[id]
             taking.done.set()
 
+    async def _give_back(self, id: str, store: SessionStore) -> None:
+        """Let others take a session that cannot be served here."""
+        with trio.move_on_after(self._server.limits.goodbye_timeout, shield=True), suppress(RequestError):
+            await store.release(id)
+
     async def _go_on(self, call: HttpCall, id: str, taken: TakenSession) -> None:
         kept = KeptSession.decode(taken.data)
         session = self._new_session(call, id, self._store, self._places)
@@ -383,6 +394,9 @@ class LegacySessions:
         session.begin_after(taken.turn * TURN)
         self._serve(session, call.key)
         await session.say_again(kept)
+        if session.has_failed:
+            session.end("its handshake was refused")
+            raise session_ended()
         _log.info("session %.8s… of another process goes on here", id)
 
     def look_again(self) -> None:

@@ -307,17 +307,21 @@ class LegacySession:
         What its client follows, and all lists, are told as changed: they may have, while no process had it.
         """
         lists: Sequence[str] = ()
-        for message in kept.messages():
-            answer = await self._said(message)
-            if message["method"] == "initialize" and answer is not None:
-                self.revision = _revision_in(answer)
-                lists = _changing_lists(answer)
-        if kept.is_initialized:
-            self._uses = ONLY_BEGUN + 1
-            for method in lists:
-                self._standalone.put(encode_notification(method, None))
-        for uri in kept.followed:
-            self._standalone.put(encode_notification("notifications/resources/updated", {"uri": uri}))
+        self._visit()
+        try:
+            for message in kept.messages():
+                answer = await self._said(message)
+                if message["method"] == "initialize" and answer is not None:
+                    self.revision = _revision_in(answer)
+                    lists = _changing_lists(answer)
+            if kept.is_initialized:
+                self._use()
+                for method in lists:
+                    self._standalone.put(encode_notification(method, None))
+            for uri in kept.followed:
+                self._standalone.put(encode_notification("notifications/resources/updated", {"uri": uri}))
+        finally:
+            self._leave()
 
     async def _said(self, message: Mapping[str, Any]) -> bytes | None:
         """Hand over a message; wait for its answer if it is a request, and return that."""
@@ -326,6 +330,8 @@ class LegacySession:
         if not posted.requests:
             self._channel.put_nowait(posted.incoming(HttpOrigin(self.principal, self.loans.client)))
             return None
+        if posted.begins:
+            self._keep_declared(posted)
         stream = self._new_stream(STANDALONE)  # nobody reads it but this
         asked = self._note_asked(posted, stream)
         origin = PostOrigin(
@@ -578,7 +584,7 @@ class LegacySession:
                     self._streams[stream.number] = stream
                     has_begun = True
                     if self.record is not None:
-                        await self._keep_asked(stream, asked)
+                        stream.keep_asked(asked.ids)
                     await call.start_stream(headers)
                     if not await stream.deliver(call, 0, prime=self.can_prime):
                         if not asked.ids:
@@ -595,12 +601,6 @@ class LegacySession:
                 stream.abandon()
             self._forget_ended(stream)
             self._outlive(origin, call)
-
-    async def _keep_asked(self, stream: EventStream, asked: _Asked) -> None:
-        try:
-            await stream.keep_asked(asked.ids)
-        except Exception:
-            _log.exception("the event store failed; another process could not answer for %.8s…", self.id)
 
     def _note_asked(self, posted: PostBody, stream: EventStream | None = None) -> _Asked:
         """Note what a POST asks. An id in use stays with the POST that had it; the peer refuses the second."""

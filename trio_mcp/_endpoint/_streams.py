@@ -44,6 +44,12 @@ READ_AT_ONCE: Final = 64
 MAX_WITHDRAWN: Final = 1_000
 """How many events of a stream can be withdrawn that the store keeps; beyond, the first of them are sent."""
 
+AWAY_SECONDS: Final = 60.0
+"""How long a store may be away, in seconds, before events are lost for streams that are resumed."""
+
+RETRY_SECONDS: Final = 0.5
+"""After how many seconds it is tried again."""
+
 PIECE: Final = 256 * KIB
 """Of what is queued, events are sent together up to so many bytes; a larger one by itself."""
 
@@ -232,6 +238,7 @@ class EventStream:
     _queued_bytes: int = attrs.field(default=0, init=False)
     _stored: float = attrs.field(init=False)  # up to which number; infinite without a store
     _is_kept: bool = attrs.field(default=False, init=False)  # whether events go to the store
+    _asked: bytes = attrs.field(default=b"", init=False)  # until that is stored
     _connection: object | None = attrs.field(default=None, init=False)
     _is_abandoned: bool = attrs.field(default=False, init=False)
     _is_released: bool = attrs.field(default=False, init=False)
@@ -375,6 +382,12 @@ class EventStream:
 
     # What the event writer calls.
 
+    def keep_asked(self, ids: Iterable[RequestId]) -> None:
+        """Keep which requests it answers, for another process that takes the session; see `Unanswered`."""
+        if self._store is not None:
+            self._asked, self._is_kept = Unanswered.encode(ids), True
+            self._to_be_stored(self)
+
     def unstored(self) -> list[StoredEvent]:
         """Return the events that are not stored yet."""
         events: list[StoredEvent] = []
@@ -382,6 +395,8 @@ class EventStream:
             if number <= self._stored:
                 break
             events.append((number, self._queue[number]))
+        if self._asked:
+            events.append((0, self._asked))
         events.reverse()
         return events
 
@@ -392,6 +407,7 @@ class EventStream:
     def mark_stored(self, number: int) -> None:
         """Note that every event up to this number is in the store, or never will be."""
         self._stored = max(self._stored, number)
+        self._asked = b""
         self._trim()
 
     def _had(self, number: int) -> None:
@@ -438,7 +454,7 @@ class EventStream:
         self.is_ended = self._is_kept = True
         if self._store is None:
             return False
-        left = await self._asked() if is_orphan else None
+        left = await self._left_unanswered() if is_orphan else None
         events = await self._store.read(self._session, self.number, -1 if left else after - 1, 1)
         is_known = bool(events)
         while events:
@@ -453,12 +469,7 @@ class EventStream:
             self.last = self._stored = self._answered = self.last + len(errors)
         return is_known and after <= self.last
 
-    async def keep_asked(self, ids: Iterable[RequestId]) -> None:
-        """Keep which requests it answers, for another process that takes the session; see `Unanswered`."""
-        if self._store is not None:
-            await self._store.append(self._session, self.number, [(0, Unanswered.encode(ids))])
-
-    async def _asked(self) -> Unanswered | None:
+    async def _left_unanswered(self) -> Unanswered | None:
         assert self._store is not None
         first = await self._store.read(self._session, self.number, -1, 1)
         return Unanswered(first[0][1]) if first and first[0][0] == 0 else None
@@ -594,6 +605,7 @@ class EventWriter:
         self._on_stored = on_stored
         self._unstored: OrderedDict[EventStream, None] = OrderedDict()
         self._is_running = False
+        self._away_since = math.inf
 
     def soon(self, stream: EventStream, background: Background) -> None:
         """Store what is queued in a stream: at once, where that never waits. Never waits.
@@ -621,11 +633,25 @@ class EventWriter:
                     continue
                 try:
                     await self._store.append(self._session, stream.number, events)
+                except RequestError as error:
+                    if self._may_retry():
+                        self._unstored[stream] = None
+                        await trio.sleep(RETRY_SECONDS)
+                        continue
+                    _log.error("events of %.8s… are lost: %s", self._session, error)
                 except Exception:
                     _log.exception("the event store failed; events of %.8s… are lost", self._session)
+                else:
+                    self._away_since = math.inf
                 self._note_stored(stream, events)
         finally:
             self._is_running = False
+
+    def _may_retry(self) -> bool:
+        """Whether a store that cannot be used now is waited for: what is not stored waits in the streams."""
+        now = trio.current_time()
+        self._away_since = min(self._away_since, now)
+        return now < self._away_since + AWAY_SECONDS
 
     def _note_stored(self, stream: EventStream, events: Sequence[StoredEvent]) -> None:
         stream.mark_stored(events[-1][0])
