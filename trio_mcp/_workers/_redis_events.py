@@ -47,7 +47,7 @@ class RedisEvents:
         self._bounds: Final = bounds
 
     async def append(self, session: str, stream: int, events: Sequence[StoredEvent]) -> None:
-        """Keep events; see `EventStore.append`. Those up to the last number of the stream are there already."""
+        """Keep events; see `EventStore.append`. What is there already is not kept again."""
         bounds = self._bounds
         await self._run(
             scripts.APPEND,

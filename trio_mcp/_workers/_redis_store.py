@@ -42,6 +42,9 @@ _log: Final = Log("trio_mcp.workers")
 
 SECRET_BYTES: Final = 32
 
+FIRST: Final = 5 * 10**8
+"""Up to which number the first process has one; those of all have nine digits at most."""
+
 
 @final
 @attrs.frozen
@@ -66,7 +69,7 @@ class RedisStore(Store):
         url: ``redis://user:password@host:6379/0``, ``rediss://…`` for TLS, or ``unix:///path?db=0``. One Redis of
             version 6 or newer, no cluster.
         prefix: What all its keys begin with, before a colon. Servers with another one know nothing of these.
-        max_sessions: How many sessions are kept, of all processes.
+        max_sessions: How many sessions are kept, of all processes; beyond, those go first whose process is gone.
         max_age: For how many seconds sessions are kept whose process is gone; and events, after the last of their
             session.
         max_session_events: How many events of one session are kept. The oldest go first.
@@ -206,7 +209,7 @@ class RedisSharedStore:
             answer = [b"late"]
             while answer == [b"late"] and not self._is_leaving:
                 self._generation += 1
-                rest = [*self._times(), self.secret, self._address, self._server]
+                rest = [*self._times(), self.secret, self._address, self._server, 1 + secrets.randbelow(FIRST)]
                 answer = await self.link.run_on(connection, scripts.GREET, [*self._head(), *rest])
             if self._is_leaving:
                 return
@@ -248,8 +251,9 @@ class RedisSharedStore:
 
     async def leave(self) -> None:
         """Be gone. Waits for at most five seconds."""
-        self._is_leaving = True
         with trio.move_on_after(CLOSE_SECONDS, shield=True), suppress(RequestError):
+            await self._kept.settle()
+            self._is_leaving = True
             await self.run(scripts.LEAVE, self._times()[1])
 
     async def announce(self, address: str) -> None:
@@ -313,9 +317,9 @@ class RedisSessions:
         self._store: Final = store
         self._max_sessions: Final = bounds.max_sessions
         self._max_age: Final = milliseconds(bounds.max_age)
-        self._own: set[str] = set()
-        # Those that nobody was told are kept, or forgotten. They may be there all the same, and are removed.
-        self._unsure: set[str] = set()
+        self._own: dict[str, int] = {}  # and how often they were taken
+        # Those of which nobody knows what has become of them, and what is to be done there.
+        self._unsure: dict[str, Script] = {}
 
     async def keep(self, id: str, data: bytes) -> bool:
         """Keep a session; see `SessionStore.keep`.
@@ -323,14 +327,10 @@ class RedisSessions:
         Raises:
             RequestError: There is no room, or Redis does not answer. A new session is not kept then.
         """
-        self._unsure.discard(id)
-        try:
-            answer = await self._store.run(scripts.KEEP, key_bytes(id), data, self._max_sessions)
-        except BaseException:
-            if id not in self._own:
-                self._unsure.add(id)
-                self._store.want_renewal()
-            raise
+        self._unsure.pop(id, None)
+        turn = self._own.get(id, 0)
+        after = None if id in self._own else scripts.FORGET
+        answer = await self._surely(id, after, scripts.KEEP, data, turn, self._max_sessions)
         match answer:
             case [b"full", count]:
                 problem = (
@@ -338,21 +338,11 @@ class RedisSessions:
                 )
                 raise RequestError(SERVER_BUSY, problem)
             case [b"taken"]:
-                self._own.discard(id)
+                self._own.pop(id, None)
                 return False
             case _:
-                self._own.add(id)
+                self._own.setdefault(id, turn)
                 return True
-
-    async def settle(self) -> None:
-        """Remove those of which nobody knows that they are kept."""
-
-        def unless_kept(id: str) -> bytes:
-            return key_bytes(id) if id in self._unsure else b""
-
-        for id in list(self._unsure):
-            await self._store.run(scripts.FORGET, partial(unless_kept, id), self._max_age)
-            self._unsure.discard(id)
 
     async def find(self, id: str) -> bytes | None:
         """Return what is kept of a session; see `SessionStore.find`."""
@@ -360,11 +350,11 @@ class RedisSessions:
         return found[0] if found else None
 
     async def take(self, id: str) -> TakenSession | int | None:
-        """Make a session one of this process; see `SessionStore.take`."""
-        match await self._store.run(scripts.TAKE, key_bytes(id)):
+        """Make a session one of this process; see `SessionStore.take`. If it raises, any process can take it."""
+        match await self._surely(id, scripts.RELEASE, scripts.TAKE):
             case [b"taken", data, turn]:
-                self._own.add(id)
-                self._unsure.discard(id)
+                self._own[id] = turn
+                self._unsure.pop(id, None)
                 return TakenSession(data, turn)
             case [b"owner", number]:
                 return int(number)
@@ -373,19 +363,48 @@ class RedisSessions:
 
     async def release(self, id: str) -> None:
         """Let any process take a session; see `SessionStore.release`."""
-        await self._store.run(scripts.RELEASE, key_bytes(id), self._max_age)
-        self._own.discard(id)
+        await self._end(id, scripts.RELEASE)
 
     async def forget(self, id: str) -> None:
         """Keep a session no longer; see `SessionStore.forget`."""
-        self._own.discard(id)
-        self._unsure.add(id)  # until it is done, by this call or later
+        await self._end(id, scripts.FORGET)
+
+    async def _end(self, id: str, script: Script) -> None:
+        self._own.pop(id, None)
+        self._unsure[id] = script  # if not now, then later
         try:
-            await self._store.run(scripts.FORGET, key_bytes(id), self._max_age)
+            await self._store.run(script, key_bytes(id), self._max_age)
         except BaseException:
             self._store.want_renewal()
             raise
-        self._unsure.discard(id)
+        self._unsure.pop(id, None)
+
+    async def _surely(self, id: str, after: Script | None, script: Script, *arguments: Any) -> list[Any]:
+        """Run a script for a session; if it is not known whether it was done, have another one run later."""
+        is_sent = False
+
+        def key() -> bytes:
+            nonlocal is_sent
+            is_sent = True
+            return key_bytes(id)
+
+        try:
+            return await self._store.run(script, key, *arguments)
+        except BaseException:
+            if is_sent and after is not None:
+                self._unsure[id] = after
+                self._store.want_renewal()
+            raise
+
+    async def settle(self) -> None:
+        """Do what is to be done with those of which nobody knows what has become of them."""
+
+        def unless_known(id: str) -> bytes:
+            return key_bytes(id) if id in self._unsure else b""
+
+        for id, script in list(self._unsure.items()):
+            await self._store.run(script, partial(unless_known, id), self._max_age)
+            self._unsure.pop(id, None)
 
 
 def _nothing() -> None:

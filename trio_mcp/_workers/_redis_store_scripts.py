@@ -3,7 +3,7 @@
 Their keys, below the prefix of a store; its tasks have others. Times are milliseconds by the clock of Redis.
 
     secret           what all processes know
-    numbers          the number of the last process
+    numbers          hash: the number of the last process, and what Redis has given it
     member:N         hash: the lease of a process, which expires; its address, the generation of its connection
     members          sorted set: processes by when their sessions are removed, if they do not renew their lease
     session:ID       hash: owner, data, turn; without data, it was taken and forgotten, and expires
@@ -21,7 +21,8 @@ What is kept true:
   it has come, it writes nothing. So what was under way in a connection that was given up is never done later.
 * A process is gone when it has no lease. Only then, or when it has released them, others take its sessions.
 * Each script can be sent again, for an answer may be lost: it finds what it has done, and does no more.
-* Numbers of processes begin with the time. So one that is given after Redis was emptied was never given before.
+* A number is given once. What Redis has forgotten when it was emptied or started again, it cannot go on with: it
+  begins anywhere, or leaves a gap for what it may have given.
 * Sums are kept beside their parts, in one key: they are lost together or not at all.
 """
 
@@ -64,6 +65,10 @@ local function drop_events(session)
   call('ZREM', sizes, 's' .. session)
   if call('ZCARD', sizes) == 1 then call('DEL', sizes) end
 end
+local function drop_session(id)
+  call('DEL', key('session', id))
+  drop_events(id)
+end
 local function purge_events(most)
   local old = call('ZRANGEBYSCORE', event_expiry, '-inf', whole(now), 'LIMIT', 0, most)
   for _, session in ipairs(old) do drop_events(session) end
@@ -83,23 +88,27 @@ GREET: Final = _script("""
 local lease, max_age, secret, address, server = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local info = redis.pcall('INFO', 'server')
 local this = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
-local state, last = 'ok', tonumber(call('GET', P .. 'numbers') or 0)
+local given = call('HMGET', P .. 'numbers', 'last', 'server')
+local state, last = 'ok', tonumber(given[1] or ARGV[9])
+if given[2] and given[2] ~= this then last = last + 1000 end
 if me == '0' then
-  me = whole(math.max(last + 1, now))
-  call('SET', P .. 'numbers', me)
+  last = last + 1
+  me = whole(last)
 else
   local before = call('HGET', key('member', me), 'generation')
   if before and tonumber(before) > tonumber(generation) then return {'late'} end
   if not before or server ~= this then state = 'doubt' end
-  if last < tonumber(me) then call('SET', P .. 'numbers', me) end
+  if last < tonumber(me) then last = tonumber(me) + 1000 end
 end
+call('HSET', P .. 'numbers', 'last', whole(last), 'server', this)
 call('HSET', key('member', me), 'generation', generation, 'address', address)
 call('PEXPIRE', key('member', me), lease)
 call('ZADD', members, whole(now + lease + max_age), me)
 call('SETNX', P .. 'secret', secret)
 return {state, me, call('GET', P .. 'secret'), this}
 """)
-"""For how long its lease is and sessions are kept, a secret if there is none, its address, what Redis it knew.
+"""For how long its lease is and sessions are kept, a secret if there is none, its address, what Redis it knew,
+and after what number those of processes begin.
 
 The number is 0 for a process that has none. Returns `doubt` if it may have been taken for gone, its number, the
 secret, and what Redis this is, which is another one after each restart: then what was written last may be lost.
@@ -107,10 +116,6 @@ secret, and what Redis this is, which is another one after each restart: then wh
 
 RENEW: Final = _script("""
 local lease, max_age = ARGV[4], ARGV[5]
-local function drop_session(id)
-  call('DEL', key('session', id))
-  drop_events(id)
-end
 if is_fenced() then return {'fenced'} end
 call('PEXPIRE', key('member', me), lease)
 call('ZADD', members, whole(now + lease + max_age), me)
@@ -172,7 +177,16 @@ ADDRESS: Final = _script("return {call('HGET', key('member', ARGV[4]), 'address'
 # Sessions.
 
 KEEP: Final = _script("""
-local id, data, most = ARGV[4], ARGV[5], tonumber(ARGV[6])
+local id, data, turn, most = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local function make_room()
+  for _, number in ipairs(call('ZRANGE', members, 0, -1)) do
+    local oldest = not lives(number) and call('SPOP', key('sessions', number))
+    if oldest then drop_session(oldest) return true end
+  end
+  local oldest = call('ZPOPMIN', released)[1]
+  if oldest then drop_session(oldest) end
+  return oldest
+end
 if is_fenced() then return {'fenced'} end
 local old = call('HMGET', key('session', id), 'owner', 'data')
 if old[1] and old[1] ~= me then return {'taken'} end
@@ -181,16 +195,23 @@ if not old[2] then
   for _, number in ipairs(call('ZRANGE', members, 0, -1)) do
     count = count + call('SCARD', key('sessions', number))
   end
+  for _ = 1, 100 do
+    if count < most or not make_room() then break end
+    count = count - 1
+  end
   if count >= most then return {'full', count} end
   call('DEL', key('session', id))
-  call('HSET', key('session', id), 'turn', 0)
+  call('HSET', key('session', id), 'turn', turn)
 end
 call('ZREM', released, id)
 call('SADD', key('sessions', me), id)
 call('HSET', key('session', id), 'owner', me, 'data', data)
 return {'ok'}
 """)
-"""A session, what is kept of it, and how many sessions there may be."""
+"""A session, what is kept of it, its turn if Redis has forgotten it, and how many sessions there may be.
+
+Beyond, those go first that nobody has.
+"""
 
 FIND: Final = _script("""
 local data = call('HGET', key('session', ARGV[4]), 'data')
@@ -258,17 +279,14 @@ local function shed(session, most_events, most_bytes)
   if count == 0 then drop_events(session) elseif gone > 0 then weigh(session, -gone) end
 end
 purge_events(10)
-local index = key('event-index', session)
-local last = call('ZREVRANGEBYLEX', index, '(' .. stream .. ':', '[' .. stream, 'LIMIT', 0, 1)[1]
-local number = last and tonumber(string.sub(last, 21)) or -1
-local more = 0
+local index, more = key('event-index', session), 0
+if #ARGV < 11 or call('ZSCORE', index, stream .. ARGV[#ARGV - 1]) then return {'ok'} end
 for i = 10, #ARGV, 2 do
-  if tonumber(ARGV[i]) > number then
-    local place, data = stream .. ARGV[i], ARGV[i + 1]
-    call('ZADD', index, 0, place)
+  local place, data = stream .. ARGV[i], ARGV[i + 1]
+  if call('ZADD', index, 0, place) == 1 then
     call('HSET', key('events', session), place, data)
     call('RPUSH', key('event-order', session), place)
-    number, more = tonumber(ARGV[i]), more + #data + EVENT_BYTES
+    more = more + #data + EVENT_BYTES
   end
 end
 if more > 0 then
@@ -287,6 +305,8 @@ return {'ok'}
 """.replace("EVENT_BYTES", str(EVENT_BYTES))
 )
 """A session, a stream, how long events are kept, the three bounds, and numbers and messages.
+
+The last of them goes last: if it is there, all this was done. The first may have gone, and must not come again.
 
 If all have too much, half of those of the session that has most of them go: so those of others make no room for
 a session that has more, and this is not done each time.
