@@ -47,14 +47,19 @@ class SessionStore(Protocol):
         ...
 
     async def take(self, id: str) -> TakenSession | int | None:
-        """Make a session one of this process, if the process that had it is gone.
+        """Make a session one of this process, if no other has it that is not gone.
 
-        Of several that take it at the same time one gets it.
+        Of several that take it at the same time one gets it. A process takes what is its own already if it had
+        to let it go before it could serve it.
 
         Returns:
-            The session; or the number of the process that has it and is not gone, which may be this one; or
-            `None` if there is no such session.
+            The session; or the number of the other process that has it and is not gone; or `None` if there is no
+            such session.
         """
+        ...
+
+    async def release(self, id: str) -> None:
+        """Let any process take a session, if it is one of this process: it is served here no longer."""
         ...
 
     async def forget(self, id: str) -> None:
@@ -71,6 +76,7 @@ class SharedStore(Protocol):
         sessions: Their sessions.
         events: The events of these. They stay when this process leaves, until they are forgotten or too old.
         tasks: Their tasks.
+        host: The address of this machine at which the other processes reach this one; `None` if all are on it.
         on_doubt: Called when this process is back that others may have taken for gone. Must not wait.
     """
 
@@ -79,6 +85,7 @@ class SharedStore(Protocol):
     sessions: SessionStore
     events: EventStore
     tasks: SharedTaskStore
+    host: str | None
     on_doubt: Callable[[], object]
 
     async def announce(self, address: str) -> None:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, final
 
 import attrs
 import trio
 
+from .._codec import _json
+from .._codec._json import is_array, is_object
+from .._codec._jsonrpc import RequestId, encode_error, read_id
 from .._core._framing import encode_sse_comment, encode_sse_event
 from .._core._http_rules import HttpRefused, audit_http
+from .._errors import SERVER_BUSY, RequestError
 from .._limits import KIB
 from .._logs import Log
 from .._peer._send_queue import SendQueue
@@ -138,6 +142,39 @@ class StreamWriter:
         _log.info("a stream to %s is cut: %s", call.client, refused)
         audit_http(refused, call.method, call.path, call.client, call.principal)
         call.cut()
+
+
+@final
+class Unanswered:
+    """The requests that a stream has not answered, so far as it was read.
+
+    What a stream answers is kept with its events, as number 0: so a process that takes the session knows which
+    requests will never be answered.
+
+    Args:
+        asked: The event of number 0.
+    """
+
+    def __init__(self, asked: bytes) -> None:
+        read = _json.decode(asked)
+        ids = [read_id(each) for each in read] if is_array(read) else []
+        self._left: dict[RequestId | None, None] = dict.fromkeys(ids)
+
+    @staticmethod
+    def encode(ids: Iterable[RequestId]) -> bytes:
+        """Return the event of number 0 of a stream that answers the requests of these ids."""
+        return _json.encode(list(ids))
+
+    def read(self, data: bytes) -> None:
+        """Note a message of the stream."""
+        message = _json.decode(data)
+        if is_object(message) and ("result" in message or "error" in message):
+            self._left.pop(read_id(message.get("id")), None)
+
+    def errors(self) -> list[bytes]:
+        """Return the answers to what is left."""
+        problem = RequestError(SERVER_BUSY, "the process that served the request ended before it was done")
+        return [encode_error(id, problem) for id in self._left if id is not None]
 
 
 @final
@@ -348,6 +385,10 @@ class EventStream:
         events.reverse()
         return events
 
+    def to_store(self) -> list[StoredEvent]:
+        """Return those of them that a later connection may ask for."""
+        return self.unstored() if self._is_kept else []
+
     def mark_stored(self, number: int) -> None:
         """Note that every event up to this number is in the store, or never will be."""
         self._stored = max(self._stored, number)
@@ -387,17 +428,46 @@ class EventStream:
         """Return the message, if the stream has ended with exactly one."""
         return self._queue.get(1) if self.is_ended and self.last == 1 else None
 
-    async def recall(self, after: int) -> bool:
-        """Become a stream that has ended and is only in the store; return whether that has event `after`."""
+    async def recall(self, after: int, *, is_orphan: bool = False) -> bool:
+        """Become a stream that has ended and is only in the store; return whether that has event `after`.
+
+        Args:
+            after: The number.
+            is_orphan: Whether its process is gone. Then requests that it has not answered fail.
+        """
         self.is_ended = self._is_kept = True
         if self._store is None:
             return False
-        events = await self._store.read(self._session, self.number, after - 1, 1)
+        left = await self._asked() if is_orphan else None
+        events = await self._store.read(self._session, self.number, -1 if left else after - 1, 1)
         is_known = bool(events)
         while events:
             self.last = self._stored = events[-1][0]
+            if left is not None:
+                for _, data in events:
+                    left.read(data)
             events = await self._store.read(self._session, self.number, self.last, READ_AT_ONCE)
-        return is_known
+        if left is not None and (errors := left.errors()):
+            self.last = max(self.last, after)  # which was sent, and not stored any more
+            await self._store.append(self._session, self.number, list(enumerate(errors, self.last + 1)))
+            self.last = self._stored = self._answered = self.last + len(errors)
+        return is_known and after <= self.last
+
+    async def keep_asked(self, ids: Iterable[RequestId]) -> None:
+        """Keep which requests it answers, for another process that takes the session; see `Unanswered`."""
+        if self._store is not None:
+            await self._store.append(self._session, self.number, [(0, Unanswered.encode(ids))])
+
+    async def _asked(self) -> Unanswered | None:
+        assert self._store is not None
+        first = await self._store.read(self._session, self.number, -1, 1)
+        return Unanswered(first[0][1]) if first and first[0][0] == 0 else None
+
+    def go_on(self, number: int) -> None:
+        """Be a stream whose events up to a number another process has sent and stored."""
+        self.last = self.position = self.offered = number
+        self._stored = number
+        self._is_kept = True
 
     async def deliver(self, call: HttpCall, after: int, *, prime: bool, first: Sequence[bytes] = ()) -> bool:
         """Send events until the stream ends, or is released, or a newer connection takes it over.
@@ -560,6 +630,16 @@ class EventWriter:
     def _note_stored(self, stream: EventStream, events: Sequence[StoredEvent]) -> None:
         stream.mark_stored(events[-1][0])
         self._on_stored(stream)
+
+    async def flush(self, seconds: float, streams: Iterable[EventStream]) -> None:
+        """Store what streams still have that go on in another process, within so many seconds."""
+        try:
+            with trio.move_on_after(seconds):
+                for stream in streams:
+                    if events := stream.to_store():
+                        await self._store.append(self._session, stream.number, events)
+        except Exception:
+            _log.exception("the event store failed; events of %.8s… are lost", self._session)
 
     async def forget(self, seconds: float) -> None:
         """Let the store drop everything of the session, within so many seconds."""

@@ -234,6 +234,14 @@ class RedisLink:
             changed = self._changed = trio.Event()
         await changed.wait()
 
+    @staticmethod
+    def local_host(connection: Any) -> str | None:
+        """Return the address of this end of a connection; `None` for a Unix socket."""
+        # What coredis has there is a stream of anyio, which has words of its own for this.
+        attribute: Any = import_module("anyio.abc").SocketAttribute.local_address
+        address: Any = connection.stream.extra_attributes[attribute]()
+        return None if isinstance(address, (str, bytes)) else str(address[0])
+
     async def run_on(self, connection: Any, script: Script, arguments: list[Any]) -> Any:
         """Run a script in a connection."""
         unknown = self._errors[0]

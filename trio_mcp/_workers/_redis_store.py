@@ -1,0 +1,392 @@
+"""Lets processes of several machines serve one server, by what they keep in Redis.
+
+What a store must do is in `_endpoint/_shared`; what is done in Redis in `_redis_store_scripts`, and how it is
+reached in `_server/_redis_link`. Events are in `_redis_events`, tasks in `_server/_redis_tasks`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
+from typing import Any, Final, final
+
+import attrs
+import trio
+
+from .._endpoint._event_store import EventStore
+from .._endpoint._shared import SessionStore, SharedStore, TakenSession
+from .._errors import SERVER_BUSY, RequestError
+from .._limits import check_seconds, check_whole
+from .._logs import Log
+from .._server._redis_link import RedisLink, RedisPlace
+from .._server._redis_scripts import Script
+from .._server._redis_tasks import (
+    ATTEMPTS,
+    CLOSE_SECONDS,
+    LONGEST_LEASE,
+    RENEWALS,
+    SHORTEST_LEASE,
+    RedisTaskStore,
+    open_redis_task_store,
+)
+from .._server._task_store import SharedTaskStore
+from .._trio import check_trio_runs, open_hidden_nursery
+from . import _redis_store_scripts as scripts
+from ._members import Store
+from ._redis_events import EventBounds, RedisEvents, key_bytes, milliseconds
+
+_log: Final = Log("trio_mcp.workers")
+
+SECRET_BYTES: Final = 32
+
+
+@final
+@attrs.frozen
+class _Bounds:
+    max_sessions: int
+    max_age: float
+    lease: float
+    events: EventBounds
+
+
+@final
+class RedisStore(Store):
+    """What processes of several machines share that serve one server: in one Redis.
+
+    Each process has a lease there, which it renews; whose lease is over is gone for the others, which then take
+    its sessions as their clients come. A process that was taken for gone, and is not, goes on with those that
+    nobody has taken. While Redis is away, the connection is tried again and again; what is wanted meanwhile waits
+    for `seconds`. Sessions that Redis forgets when it is started again are kept there anew; events and tasks that
+    it forgets are lost.
+
+    Args:
+        url: ``redis://user:password@host:6379/0``, ``rediss://…`` for TLS, or ``unix:///path?db=0``. One Redis of
+            version 6 or newer, no cluster.
+        prefix: What all its keys begin with, before a colon. Servers with another one know nothing of these.
+        max_sessions: How many sessions are kept, of all processes.
+        max_age: For how many seconds sessions are kept whose process is gone; and events, after the last of their
+            session.
+        max_session_events: How many events of one session are kept. The oldest go first.
+        max_session_bytes: What the events of one session may weigh, each with 200 bytes for itself. Redis takes
+            about 500 bytes more for each.
+        max_bytes: The same for all sessions of all processes together; beyond, the session that has most loses
+            half of its events.
+        seconds: How long anything may take that is wanted of Redis, in seconds, with the wait for a connection.
+        lease: After how many seconds without a sign of life a process is gone, by the clock of Redis. At least 1.
+        ssl_context: For ``rediss://``; by default what the system trusts, and the name is checked.
+
+    Raises:
+        TypeError: A bound is no number, or no whole number where one is needed.
+        ValueError: A bound is too small, or the URL is none.
+        RuntimeError: coredis is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        prefix: str = "trio-mcp",
+        max_sessions: int = 100_000,
+        max_age: float = 3_600.0,
+        max_session_events: int = 10_000,
+        max_session_bytes: int = 64 * 1024 * 1024,
+        max_bytes: int = 1024 * 1024 * 1024,
+        seconds: float = 5.0,
+        lease: float = 30.0,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        max_age = check_seconds("max_age", max_age, may_be_zero=False)
+        events = EventBounds(
+            check_whole("max_session_events", max_session_events),
+            check_whole("max_session_bytes", max_session_bytes),
+            check_whole("max_bytes", max_bytes),
+            max_age,
+        )
+        self._bounds: Final = _Bounds(
+            check_whole("max_sessions", max_sessions),
+            max_age,
+            check_seconds("lease", lease, may_be_zero=False),
+            events,
+        )
+        if not SHORTEST_LEASE <= lease <= LONGEST_LEASE:
+            raise ValueError(f"lease must be from {SHORTEST_LEASE:g} to {LONGEST_LEASE:g} seconds, not {lease!r}")
+        self._seconds: Final = check_seconds("seconds", seconds, may_be_zero=False)
+        self._prefix: Final = prefix
+        self._place: Final = RedisPlace(url, ssl_context)
+
+        def open_tasks() -> AbstractAsyncContextManager[RedisTaskStore]:
+            return open_redis_task_store(
+                url, prefix=prefix, seconds=seconds, lease=lease, ssl_context=ssl_context
+            )
+
+        self._open_tasks: Final = open_tasks  # a function shows nobody the password
+
+    def open(self) -> AbstractAsyncContextManager[SharedStore]:
+        """Join for as long as the block runs, as one more process.
+
+        Leaving waits for at most ten seconds if Redis does not answer; the process is gone then when its lease is
+        over.
+
+        Raises:
+            ConnectionError: Redis cannot be used.
+        """
+        check_trio_runs("RedisStore.open()")
+        return self._joined()
+
+    @asynccontextmanager
+    async def _joined(self) -> AsyncGenerator[SharedStore]:
+        async with self._open_tasks() as tasks, open_hidden_nursery() as nursery:
+            store = RedisSharedStore(self._place, self._prefix, self._bounds, self._seconds, tasks)
+            nursery.start_soon(store.link.run, name="connection to Redis")
+            await store.link.connected()
+            renewing = trio.CancelScope()
+
+            async def renew() -> None:
+                with renewing:
+                    await store.renew()
+
+            nursery.start_soon(renew, name="lease in Redis")
+            try:
+                yield store
+            finally:
+                renewing.cancel(reason="the store is left")
+                await store.leave()  # noqa: ASYNC102 - shields itself, and is bounded
+                nursery.cancel_scope.cancel(reason="the store is left")
+
+
+@final
+class RedisSharedStore:
+    """Redis, as a process that has joined it sees it; see `SharedStore`. Made by `RedisStore.open`.
+
+    Args:
+        place: Where Redis is.
+        prefix: What all keys begin with, before a colon.
+        bounds: What is kept, and how long a lease is.
+        seconds: How long any request may take, with the wait for a connection.
+        tasks: Its tasks, over a connection of their own.
+
+    Attributes:
+        link: The connection.
+        number: See `SharedStore`.
+        secret: See `SharedStore`; another one than before, if Redis was emptied and others have been there first.
+        host: The address at which this end of the connection is; `None` for a Unix socket.
+    """
+
+    def __init__(
+        self, place: RedisPlace, prefix: str, bounds: _Bounds, seconds: float, tasks: RedisTaskStore
+    ) -> None:
+        self.link: Final = RedisLink(place, seconds, self._greet)
+        self.number = 0
+        self.secret = secrets.token_bytes(SECRET_BYTES)
+        self.host: str | None = None
+        self.on_doubt: Callable[[], object] = _nothing
+        self.tasks: SharedTaskStore = tasks
+        self._kept: Final = RedisSessions(self, bounds)
+        self.sessions: SessionStore = self._kept
+        self.events: EventStore = RedisEvents(self.run, bounds.events)
+        self._prefix: Final = f"{prefix}:"
+        self._bounds: Final = bounds
+        self._generation = 0
+        self._server = b""
+        self._address = ""
+        self._greeting: Final = trio.Lock()
+        self._is_leaving = False
+        self._wanted = trio.Event()
+
+    # This process, as others see it.
+
+    async def _greet(self, connection: Any, after: int | None = None) -> None:
+        """Say who this is, in a new connection; or in one that knows nobody of this generation any more."""
+        async with self._greeting:
+            if after is not None and self._generation != after:
+                return  # another task has done it meanwhile
+            answer = [b"late"]
+            while answer == [b"late"] and not self._is_leaving:
+                self._generation += 1
+                rest = [*self._times(), self.secret, self._address, self._server]
+                answer = await self.link.run_on(connection, scripts.GREET, [*self._head(), *rest])
+            if self._is_leaving:
+                return
+            state, number, self.secret, self._server = answer
+            self.number = int(number)
+            self.host = self.link.local_host(connection)
+        if state == b"doubt":
+            _log.warning(
+                "this process was away from Redis for longer than its lease of %g s, or was taken for gone, or "
+                "Redis was started again: others may have its sessions by now",
+                self._bounds.lease,
+            )
+            self.on_doubt()
+        self.want_renewal()
+
+    def want_renewal(self) -> None:
+        """Renew the lease at once, and do what is left to do."""
+        self._wanted.set()
+
+    def _head(self) -> list[Any]:
+        return [self._prefix, self.number, self._generation]
+
+    def _times(self) -> list[int]:
+        return [milliseconds(self._bounds.lease), milliseconds(self._bounds.max_age)]
+
+    async def renew(self) -> None:
+        """Renew the lease, and remove what is too old, until this is cancelled."""
+        while True:
+            with trio.move_on_after(self._bounds.lease / RENEWALS):
+                await self._wanted.wait()
+            self._wanted = trio.Event()
+            try:
+                await self._kept.settle()
+                while (await self.run(scripts.RENEW, *self._times()))[1]:
+                    pass  # a hundred of each kind at a time
+            except RequestError:
+                # It has been logged; and whoever is connected again renews its lease at once.
+                await trio.sleep(self._bounds.lease / RENEWALS)
+
+    async def leave(self) -> None:
+        """Be gone. Waits for at most five seconds."""
+        self._is_leaving = True
+        with trio.move_on_after(CLOSE_SECONDS, shield=True), suppress(RequestError):
+            await self.run(scripts.LEAVE, self._times()[1])
+
+    async def announce(self, address: str) -> None:
+        """Say where this process listens; see `SharedStore.announce`."""
+        self._address = address  # whatever comes now says it as well
+        await self.run(scripts.ANNOUNCE, address)
+
+    # The others.
+
+    async def others(self) -> Mapping[int, str]:
+        """Return where the others listen; see `SharedStore.others`."""
+        found = await self.run(scripts.OTHERS)
+        pairs = zip(found[::2], found[1::2], strict=True)
+        return {int(number): address.decode() for number, address in pairs}
+
+    async def address_of(self, number: int) -> str | None:
+        """Return where a process listens; see `SharedStore.address_of`."""
+        (address,) = await self.run(scripts.ADDRESS, number)
+        return address.decode() or None
+
+    async def gone(self, number: int) -> None:
+        """Note that a process is gone; see `SharedStore.gone`. One that is not joins again when it notices."""
+        await self.run(scripts.GONE, self._times()[1], number)
+
+    async def run(self, script: Script, *arguments: Any) -> list[Any]:
+        """Run a script, also if it must be said first who this is.
+
+        Args:
+            script: The script.
+            arguments: Its arguments, after those that all have. A function is called when they are sent.
+
+        Raises:
+            RequestError: Redis does not answer in time, or refuses it.
+        """
+        generation = 0
+
+        async def ask(connection: Any) -> Any:
+            nonlocal generation
+            generation = self._generation
+            rest = (each() if callable(each) else each for each in arguments)
+            return await self.link.run_on(connection, script, [*self._head(), *rest])
+
+        for _ in range(ATTEMPTS):
+            answer: list[Any] = await self.link.request(ask)
+            if answer != [b"fenced"]:
+                return answer
+            if self._is_leaving:
+                raise RequestError(SERVER_BUSY, "this process leaves the store in Redis")
+            await self.link.request(partial(self._greet, after=generation))
+        raise RequestError(SERVER_BUSY, "the lease of this process in Redis ends before it can be used")
+
+
+@final
+class RedisSessions:
+    """Keeps sessions in Redis; see `SessionStore`. Its methods raise a `RequestError` if Redis does not answer.
+
+    Once begun they are done or not done, even if they are cancelled.
+    """
+
+    def __init__(self, store: RedisSharedStore, bounds: _Bounds) -> None:
+        self._store: Final = store
+        self._max_sessions: Final = bounds.max_sessions
+        self._max_age: Final = milliseconds(bounds.max_age)
+        self._own: set[str] = set()
+        # Those that nobody was told are kept, or forgotten. They may be there all the same, and are removed.
+        self._unsure: set[str] = set()
+
+    async def keep(self, id: str, data: bytes) -> bool:
+        """Keep a session; see `SessionStore.keep`.
+
+        Raises:
+            RequestError: There is no room, or Redis does not answer. A new session is not kept then.
+        """
+        self._unsure.discard(id)
+        try:
+            answer = await self._store.run(scripts.KEEP, key_bytes(id), data, self._max_sessions)
+        except BaseException:
+            if id not in self._own:
+                self._unsure.add(id)
+                self._store.want_renewal()
+            raise
+        match answer:
+            case [b"full", count]:
+                problem = (
+                    f"no more sessions can be kept: Redis has {count} (max_sessions is {self._max_sessions})"
+                )
+                raise RequestError(SERVER_BUSY, problem)
+            case [b"taken"]:
+                self._own.discard(id)
+                return False
+            case _:
+                self._own.add(id)
+                return True
+
+    async def settle(self) -> None:
+        """Remove those of which nobody knows that they are kept."""
+
+        def unless_kept(id: str) -> bytes:
+            return key_bytes(id) if id in self._unsure else b""
+
+        for id in list(self._unsure):
+            await self._store.run(scripts.FORGET, partial(unless_kept, id), self._max_age)
+            self._unsure.discard(id)
+
+    async def find(self, id: str) -> bytes | None:
+        """Return what is kept of a session; see `SessionStore.find`."""
+        found: list[bytes] = await self._store.run(scripts.FIND, key_bytes(id))
+        return found[0] if found else None
+
+    async def take(self, id: str) -> TakenSession | int | None:
+        """Make a session one of this process; see `SessionStore.take`."""
+        match await self._store.run(scripts.TAKE, key_bytes(id)):
+            case [b"taken", data, turn]:
+                self._own.add(id)
+                self._unsure.discard(id)
+                return TakenSession(data, turn)
+            case [b"owner", number]:
+                return int(number)
+            case _:
+                return None
+
+    async def release(self, id: str) -> None:
+        """Let any process take a session; see `SessionStore.release`."""
+        await self._store.run(scripts.RELEASE, key_bytes(id), self._max_age)
+        self._own.discard(id)
+
+    async def forget(self, id: str) -> None:
+        """Keep a session no longer; see `SessionStore.forget`."""
+        self._own.discard(id)
+        self._unsure.add(id)  # until it is done, by this call or later
+        try:
+            await self._store.run(scripts.FORGET, key_bytes(id), self._max_age)
+        except BaseException:
+            self._store.want_renewal()
+            raise
+        self._unsure.discard(id)
+
+
+def _nothing() -> None:
+    """Do nothing: it is doubted before anybody has sessions."""
