@@ -29,7 +29,7 @@ from session_calls import (
 from store_group import StoreGroup, open_store_group
 from worker_group import ENOUGH, text_of
 
-from trio_mcp import RequestError, Revision, TaskCancelled, open_client
+from trio_mcp import RequestError, ResourceUpdated, Revision, TaskCancelled, TaskUpdated, open_client
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="nginx and its sockets are those of Unix"),
@@ -133,8 +133,8 @@ async def test_clients_of_every_revision(kind: str, revision: Revision) -> None:
                 asked = await client.call_tool("ask", {"token": token})
                 assert asked.text.startswith(f"{token} one? {token} two? ")
                 await client.call_tool("say", {"text": token, "level": "info"})
-                await client.call_tool("touch", {"name": name})
-                assert (await anext(changes)).uri == f"thing://{name}"  # type: ignore[union-attr]
+                await client.call_tool("touch", {"thing": name})
+                assert await anext(changes) == ResourceUpdated(f"thing://{name}")
         assert logs == [f"{name}-{number}" for number in range(6)]
 
     async with open_store_group(kind) as group:
@@ -159,9 +159,9 @@ async def test_listeners_hear_of_changes_in_all(kind: str) -> None:
                 with trio.fail_after(ENOUGH):
                     assert (await events.message())["params"]["notifications"] == wanted
                     for name in ("one", "two", "one", "one"):
-                        await other.send(call_tool("touch", name=name))
+                        await other.send(call_tool("touch", thing=name))
                         assert updated(await events.message()) == f"thing://{name}"
-                        await other.send(call_tool("touch", name="unwanted"))
+                        await other.send(call_tool("touch", thing="unwanted"))
                     for _ in range(3):
                         await other.send(call_tool("touch_tools"))
                         assert (await events.message())["method"] == "notifications/tools/list_changed"
@@ -179,15 +179,15 @@ async def test_sessions_hear_of_changes_in_all(kind: str) -> None:
                     await other.send(legacy("resources/subscribe", uri=f"thing://{name}"), session)
                 with trio.fail_after(ENOUGH):
                     for name in ("one", "two", "one", "one"):
-                        await other.send(call_tool("touch", name=name))
+                        await other.send(call_tool("touch", thing=name))
                         assert updated(await events.message()) == f"thing://{name}"
                     await other.send(legacy("resources/unsubscribe", uri="thing://one"), session)
                     for name in ("one", "two"):
                         for _ in ROUNDS:
-                            await other.send(call_tool("touch", name=name))
+                            await other.send(call_tool("touch", thing=name))
                     for _ in ROUNDS:
                         assert updated(await events.message()) == "thing://two"
-                        await other.send(call_tool("touch", name="two"))
+                        await other.send(call_tool("touch", thing="two"))
                     for token in "abcd":
                         await other.send(call_tool("notify", token=token))
                     tokens = list[str]()
@@ -237,7 +237,7 @@ async def test_the_stream_of_a_session_is_taken_up_again(kind: str) -> None:
             headers: dict[str, str] = {**session, **STREAM}
             told = ("one", "two", "three", "two", "one")
             for name in told:
-                await raw.send(call_tool("touch", name=name))
+                await raw.send(call_tool("touch", thing=name))
                 async with group.connected() as leaving, leaving.open(None, headers, method="GET") as stream:
                     events = Events(stream)
                     with trio.fail_after(ENOUGH):
@@ -427,8 +427,8 @@ async def test_a_task_goes_on_for_whoever_has_its_id(kind: str) -> None:
                 with trio.fail_after(ENOUGH):
                     result = await task.result()
                     async for change in changes:
-                        state = change.task  # type: ignore[union-attr]
-                        if state.status == "completed":
+                        assert isinstance(change, TaskUpdated)
+                        if change.state is not None and change.state.status == "completed":
                             break
             (began, _) = group.notes(token)
             assert result.text == f"{token} {began.pid}"

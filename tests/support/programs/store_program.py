@@ -156,15 +156,15 @@ async def work_again(token: str, gate: str = "") -> str:
 
 
 @server.resource("thing://{name}")
-async def thing(name: str) -> str:
+async def read(name: str) -> str:
     """Return a thing."""
     return name
 
 
 @server.tool
-async def touch(name: str) -> int:
+async def touch(thing: str) -> int:
     """Report that a thing has changed."""
-    await server.resource_updated(f"thing://{name}")
+    await server.resource_updated(f"thing://{thing}")
     return os.getpid()
 
 
