@@ -584,7 +584,7 @@ class LegacySession:
                     self._streams[stream.number] = stream
                     has_begun = True
                     if self.record is not None:
-                        stream.keep_asked(asked.ids)
+                        await stream.keep_asked(asked.ids)
                     await call.start_stream(headers)
                     if not await stream.deliver(call, 0, prime=self.can_prime):
                         if not asked.ids:

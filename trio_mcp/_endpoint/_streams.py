@@ -44,6 +44,9 @@ READ_AT_ONCE: Final = 64
 MAX_WITHDRAWN: Final = 1_000
 """How many events of a stream can be withdrawn that the store keeps; beyond, the first of them are sent."""
 
+ASKED_SECONDS: Final = 1.0
+"""How long the beginning of a stream waits for the store, in seconds."""
+
 AWAY_SECONDS: Final = 60.0
 """How long a store may be away, in seconds, before events are lost for streams that are resumed."""
 
@@ -382,11 +385,17 @@ class EventStream:
 
     # What the event writer calls.
 
-    def keep_asked(self, ids: Iterable[RequestId]) -> None:
-        """Keep which requests it answers, for another process that takes the session; see `Unanswered`."""
+    async def keep_asked(self, ids: Iterable[RequestId]) -> None:
+        """Keep which requests it answers, for another process that takes the session; see `Unanswered`.
+
+        A store that is away is not waited for longer than `ASKED_SECONDS`, and has it later.
+        """
         if self._store is not None:
             self._asked, self._is_kept = Unanswered.encode(ids), True
             self._to_be_stored(self)
+            with trio.move_on_after(ASKED_SECONDS):
+                while self._asked:
+                    await self._changed.park()
 
     def unstored(self) -> list[StoredEvent]:
         """Return the events that are not stored yet."""
