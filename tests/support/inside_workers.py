@@ -12,6 +12,7 @@ from trio_mcp._workers._frames import frame as frame
 from trio_mcp._workers._frames import pieces as pieces
 from trio_mcp._workers._links import MAX_WAITING as MAX_WAITING
 from trio_mcp._workers._links import _Outbox as _Outbox
+from trio_mcp._workers._sqlite_store import SqliteStore as SqliteStore
 from trio_mcp._workers._supervisor import private_directory as private_directory
 from trio_mcp._workers._worker import VARIABLE as VARIABLE
 from trio_mcp._workers._worker import Assignment as Assignment

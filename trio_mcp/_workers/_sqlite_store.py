@@ -113,7 +113,8 @@ class SqliteStore:
         first, second, third = parts = [AsyncExitStack() for _ in range(3)]
         try:
             with _naming(self._path):
-                joined = await first.enter_async_context(_join(self._path, now))
+                joined = await trio.to_thread.run_sync(_join, self._path, now)
+                first.push_async_callback(joined.leave)
                 events = await second.enter_async_context(open_events_of_group(self._path, max_age=self._max_age))
             tasks = await third.enter_async_context(open_sqlite_task_store(self._path))
             sessions = _Sessions(joined, events, self._max_sessions, self._max_age)
@@ -142,27 +143,20 @@ class _Joined:
     number: int
     secret: bytes
 
+    async def leave(self) -> None:
+        await self.thread.close(_mark(self.number, wall_time()))
 
-@asynccontextmanager
-async def _join(path: str, now: float) -> AsyncGenerator[_Joined]:
-    """Make the tables, and enter a process for as long as the block runs."""
 
-    def connect() -> _Joined:
-        make_private(path)
-        database = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
-        try:
-            number, secret = _begin(database, now)
-        except BaseException:
-            database.close()
-            raise
-        return _Joined(SqliteThread(database, "the file of the sessions"), number, secret)
-
-    joined = await trio.to_thread.run_sync(connect)
+def _join(path: str, now: float) -> _Joined:
+    """Open a file, and enter a process into it. In a thread."""
+    make_private(path)
+    database = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        yield joined
-    finally:
-        mark = _mark(joined.number, wall_time())
-        await joined.thread.close(mark)  # noqa: ASYNC102 - shields itself, and is bounded
+        number, secret = _begin(database, now)
+    except BaseException:
+        database.close()
+        raise
+    return _Joined(SqliteThread(database, "the file of sessions"), number, secret)
 
 
 def _begin(database: sqlite3.Connection, now: float) -> tuple[int, bytes]:
