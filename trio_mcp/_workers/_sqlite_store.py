@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final, final
 
@@ -44,7 +44,7 @@ _COLUMNS: Final = {
 #   gone from the start, so that what holds for the sessions of dead processes holds for these.
 # * A number is used once: AUTOINCREMENT gives none again, even if its row was removed.
 # * `at` is when a process joined, or, of one that is gone, when it was found so.
-# * Triggers count the sessions, for all processes.
+# * Triggers count the sessions, for all processes, and remove processes that are gone with their last session.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS shared (secret BLOB NOT NULL, sessions INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS processes (
@@ -67,6 +67,12 @@ CREATE TRIGGER IF NOT EXISTS session_added AFTER INSERT ON sessions BEGIN
 END;
 CREATE TRIGGER IF NOT EXISTS session_removed AFTER DELETE ON sessions BEGIN
     UPDATE shared SET sessions = sessions - 1;
+    DELETE FROM processes
+        WHERE number = old.owner AND is_gone AND NOT EXISTS (SELECT * FROM sessions WHERE owner = old.owner);
+END;
+CREATE TRIGGER IF NOT EXISTS session_moved AFTER UPDATE OF owner ON sessions BEGIN
+    DELETE FROM processes
+        WHERE number = old.owner AND is_gone AND NOT EXISTS (SELECT * FROM sessions WHERE owner = old.owner);
 END;
 """
 
@@ -127,7 +133,7 @@ class SqliteStore:
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def _naming(path: str) -> Generator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -141,7 +147,7 @@ class _Joined:
 
     thread: SqliteThread
     number: int
-    secret: bytes
+    secret: bytes = attrs.field(repr=False)
 
     async def leave(self) -> None:
         await self.thread.close(_mark(self.number, wall_time()))
