@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final, final
 
@@ -45,7 +45,7 @@ _COLUMNS: Final = {
 #   gone from the start, so that what holds for the sessions of dead processes holds for these.
 # * A number is used once: AUTOINCREMENT gives none again, even if its row was removed.
 # * `at` is when a process joined, or, of one that is gone, when it was found so.
-# * Triggers count the sessions, for all processes.
+# * Triggers count the sessions, for all processes, and remove processes that are gone with their last session.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS shared (secret BLOB NOT NULL, sessions INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS processes (
@@ -68,6 +68,12 @@ CREATE TRIGGER IF NOT EXISTS session_added AFTER INSERT ON sessions BEGIN
 END;
 CREATE TRIGGER IF NOT EXISTS session_removed AFTER DELETE ON sessions BEGIN
     UPDATE shared SET sessions = sessions - 1;
+    DELETE FROM processes
+        WHERE number = old.owner AND is_gone AND NOT EXISTS (SELECT * FROM sessions WHERE owner = old.owner);
+END;
+CREATE TRIGGER IF NOT EXISTS session_moved AFTER UPDATE OF owner ON sessions BEGIN
+    DELETE FROM processes
+        WHERE number = old.owner AND is_gone AND NOT EXISTS (SELECT * FROM sessions WHERE owner = old.owner);
 END;
 """
 
@@ -114,7 +120,8 @@ class SqliteStore(Store):
         first, second, third = parts = [AsyncExitStack() for _ in range(3)]
         try:
             with _naming(self._path):
-                joined = await first.enter_async_context(_join(self._path, now))
+                joined = await trio.to_thread.run_sync(_join, self._path, now)
+                first.push_async_callback(joined.leave)
                 events = await second.enter_async_context(open_events_of_group(self._path, max_age=self._max_age))
             tasks = await third.enter_async_context(open_sqlite_task_store(self._path))
             sessions = _Sessions(joined, events, self._max_sessions, self._max_age)
@@ -127,7 +134,7 @@ class SqliteStore(Store):
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def _naming(path: str) -> Generator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -141,29 +148,22 @@ class _Joined:
 
     thread: SqliteThread
     number: int
-    secret: bytes
+    secret: bytes = attrs.field(repr=False)
+
+    async def leave(self) -> None:
+        await self.thread.close(_mark(self.number, wall_time()))
 
 
-@asynccontextmanager
-async def _join(path: str, now: float) -> AsyncGenerator[_Joined]:
-    """Make the tables, and enter a process for as long as the block runs."""
-
-    def connect() -> _Joined:
-        make_private(path)
-        database = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
-        try:
-            number, secret = _begin(database, now)
-        except BaseException:
-            database.close()
-            raise
-        return _Joined(SqliteThread(database, "the file of the sessions"), number, secret)
-
-    joined = await trio.to_thread.run_sync(connect)
+def _join(path: str, now: float) -> _Joined:
+    """Open a file, and enter a process into it. In a thread."""
+    make_private(path)
+    database = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        yield joined
-    finally:
-        mark = _mark(joined.number, wall_time())
-        await joined.thread.close(mark)  # noqa: ASYNC102 - shields itself, and is bounded
+        number, secret = _begin(database, now)
+    except BaseException:
+        database.close()
+        raise
+    return _Joined(SqliteThread(database, "the file of sessions"), number, secret)
 
 
 def _begin(database: sqlite3.Connection, now: float) -> tuple[int, bytes]:
