@@ -326,7 +326,6 @@ class RedisSessions:
         Raises:
             RequestError: There is no room, or Redis does not answer. A new session is not kept then.
         """
-        self._unsure.pop(id, None)
         turn = self._own.get(id, 0)
         after = None if id in self._own else scripts.FORGET
         answer = await self._surely(id, after, scripts.KEEP, data, turn, self._max_sessions)
@@ -350,10 +349,11 @@ class RedisSessions:
 
     async def take(self, id: str) -> TakenSession | int | None:
         """Make a session one of this process; see `SessionStore.take`. If it raises, any process can take it."""
+        if id in self._unsure:  # it may have ended here
+            await self._settle(id, self._unsure[id])
         match await self._surely(id, scripts.RELEASE, scripts.TAKE):
             case [b"taken", data, turn]:
                 self._own[id] = turn
-                self._unsure.pop(id, None)
                 return TakenSession(data, turn)
             case [b"owner", number]:
                 return int(number)
@@ -370,17 +370,16 @@ class RedisSessions:
 
     async def _end(self, id: str, script: Script) -> None:
         self._own.pop(id, None)
-        self._unsure[id] = script  # if not now, then later
+        self._unsure[id] = script
         try:
-            await self._store.run(script, key_bytes(id), self._max_age)
+            await self._settle(id, script)
         except BaseException:
-            self._store.want_renewal()
+            self._store.want_renewal()  # then it is done later
             raise
-        self._unsure.pop(id, None)
 
     async def _surely(self, id: str, after: Script | None, script: Script, *arguments: Any) -> list[Any]:
         """Run a script for a session; if it is not known whether it was done, have another one run later."""
-        is_sent = False
+        before, is_sent = self._unsure.pop(id, None), False
 
         def key() -> bytes:
             nonlocal is_sent
@@ -390,20 +389,25 @@ class RedisSessions:
         try:
             return await self._store.run(script, key, *arguments)
         except BaseException:
-            if is_sent and after is not None:
+            after = before or (after if is_sent else None)
+            if after is not None:
                 self._unsure[id] = after
                 self._store.want_renewal()
             raise
 
     async def settle(self) -> None:
         """Do what is to be done with those of which nobody knows what has become of them."""
-
-        def unless_known(id: str) -> bytes:
-            return key_bytes(id) if id in self._unsure else b""
-
         for id, script in list(self._unsure.items()):
-            await self._store.run(script, partial(unless_known, id), self._max_age)
-            self._unsure.pop(id, None)
+            await self._settle(id, script)
+
+    async def _settle(self, id: str, script: Script) -> None:
+        def key() -> bytes:
+            # Sent again after something else was done with it, this does nothing.
+            return key_bytes(id) if self._unsure.get(id) is script else b""
+
+        await self._store.run(script, key, self._max_age)
+        if self._unsure.get(id) is script:
+            del self._unsure[id]
 
 
 def _nothing() -> None:
