@@ -114,6 +114,7 @@ ELSEWHERE: Final = MappingProxyType(
         "_server/_restarts": "surroundings",
         "_server/_sqlite_tasks": "_SCHEMA query found",
         "_trio": "run_now",
+        "_workers/_sqlite_store": "_SCHEMA query",
         "_workers/_worker": "secret",
         "testing/_answers": "page_of",
         "testing/_authorization_server": "serving warning buttons _consent_page",

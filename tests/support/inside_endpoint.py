@@ -14,6 +14,7 @@ from trio_mcp._endpoint._session import MAX_IDS as MAX_IDS
 from trio_mcp._endpoint._session import STREAM_TIMEOUT as STREAM_TIMEOUT
 from trio_mcp._endpoint._session import EarlyCancellations as EarlyCancellations
 from trio_mcp._endpoint._session import LegacySession as LegacySession
+from trio_mcp._endpoint._shared import SharedStore as SharedStore
 from trio_mcp._endpoint._shared import TakenSession as TakenSession
 from trio_mcp._endpoint._streams import EventStream as EventStream
 from trio_mcp._hosts import _lean

@@ -15,6 +15,7 @@ from trio_mcp._workers._links import _Outbox as _Outbox
 from trio_mcp._workers._redis_store import RedisSharedStore as RedisSharedStore
 from trio_mcp._workers._redis_store import RedisStore as RedisStore
 from trio_mcp._workers._redis_store_scripts import KEEP as KEEP
+from trio_mcp._workers._sqlite_store import SqliteStore as SqliteStore
 from trio_mcp._workers._supervisor import private_directory as private_directory
 from trio_mcp._workers._worker import VARIABLE as VARIABLE
 from trio_mcp._workers._worker import Assignment as Assignment

@@ -18,7 +18,7 @@ BOUNDS: Final = {
     "_client/_subscriptions.py ResourceSubscriptions.release move_on_after": "goodbye_timeout",
     "_endpoint/_sqlite_events.py SqliteEventStore._close move_on_after": "five seconds",
     "_server/_redis_tasks.py RedisTaskStore._close move_on_after": "five seconds",
-    "_server/_sqlite_tasks.py SqliteTaskStore._close move_on_after": "five seconds",
+    "_server/_sqlite_files.py SqliteThread.close move_on_after": "five seconds",
     "_http/_asgi.py open_asgi_client move_on_after": "the seconds an application has to end",
     "_hosts/_asgi.py AsgiWebSocketCall.open_channel CancelScope": "goodbye_timeout, inside",
     "_hosts/_serve_sockets.py SocketConnection.serve move_on_after": "goodbye_timeout",
@@ -44,6 +44,7 @@ BOUNDS: Final = {
     "_peer/_peer.py open_peer CancelScope": "goodbye_timeout, inside, by `Peer.aclose`",
     "_bench/_running.py open_worker move_on_after": "END_SECONDS",
     "_bench/_running.py open_worker CancelScope": "the end of a process that was killed",
+    "_workers/_sqlite_store.py SqliteStore.open CancelScope": "leaving three files, at once, each by itself bounded",
     "_workers/_supervisor.py Supervisor._start CancelScope": "the start of a process, which the system does not delay",
     "_workers/_supervisor.py Supervisor._kill CancelScope": "the end of processes that were killed",
     # So that no refresh token gets lost that is good for once.
@@ -64,7 +65,8 @@ BOUNDS: Final = {
     "_peer/_send_queue.py Link.start_shielded CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
     # Threads that cancellation waits for.
     "_auth/_stores.py FileTokenStore._in_thread run_sync": "one small file",
-    "_endpoint/_sqlite_events.py open_sqlite_event_store run_sync": "five seconds for a lock, by SQLite itself",
+    "_endpoint/_sqlite_events.py _opened run_sync": "five seconds for a lock, by SQLite itself",
+    "_workers/_sqlite_store.py SqliteStore.open run_sync": "LOCK_SECONDS for a lock, by SQLite itself",
     "_server/_sqlite_tasks.py open_sqlite_task_store run_sync": "LOCK_SECONDS for a lock, by SQLite itself",
 }
 

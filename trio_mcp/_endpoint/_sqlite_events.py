@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Final, TypeVar, final
 
 import attrs
@@ -54,10 +54,11 @@ class _SessionSize:
 @final
 @attrs.frozen
 class _Bounds:
-    max_session_events: int
-    max_session_bytes: int
-    max_bytes: int
-    max_age: float
+    max_session_events: int = 10_000
+    max_session_bytes: int = 64 * 1024 * 1024
+    max_bytes: int = 1024 * 1024 * 1024
+    max_age: float = 3_600.0
+    are_taken_over: bool = False
 
 
 @final
@@ -69,7 +70,9 @@ class SqliteEventStore:
     """
 
     # Other processes may use the file, too. Each bounds, and at its end drops, the events of its own sessions,
-    # which no other process has; any process drops what is too old. Only the working thread touches `_sessions`.
+    # which no other process has; any process drops what is too old. Only who has `_lock` touches `_sessions`.
+    # Where processes take over sessions (`_workers/_sqlite_store`), the events of these stay in the file, and who
+    # has one next begins to count with what is there.
 
     def __init__(self, database: sqlite3.Connection, bounds: _Bounds) -> None:
         self._database = database
@@ -87,6 +90,8 @@ class SqliteEventStore:
         def work(database: sqlite3.Connection) -> None:
             now = time.time()
             rows = [(session, stream, number, data, now) for number, data in events]
+            if self._bounds.are_taken_over and session not in self._sessions:
+                self._look_again(database, session)
             kept = self._sessions.setdefault(session, _SessionSize())
             try:
                 with database:
@@ -178,6 +183,12 @@ class SqliteEventStore:
 
         await self._run(work)
 
+    def _let_go(self, session: str) -> None:
+        """Count the events of a session no longer: another process has it, or had it meanwhile. In a thread."""
+        with self._lock:
+            self._sessions.pop(session, None)
+            self._shares.forget(session)
+
     async def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def locked() -> _T:
             with self._lock:
@@ -190,10 +201,9 @@ class SqliteEventStore:
         def close() -> None:
             with self._lock:
                 try:
+                    own = [] if self._bounds.are_taken_over else [(session,) for session in self._sessions]
                     with suppress(sqlite3.Error), self._database as database:
-                        database.executemany(
-                            "DELETE FROM events WHERE session = ?", [(session,) for session in self._sessions]
-                        )
+                        database.executemany("DELETE FROM events WHERE session = ?", own)
                 finally:
                     self._database.close()
 
@@ -240,7 +250,19 @@ async def open_sqlite_event_store(
         check_whole("max_bytes", max_bytes),
         check_seconds("max_age", max_age, may_be_zero=False),
     )
+    async with _opened(path, bounds) as store:
+        yield store
 
+
+def open_events_of_group(
+    path: str | os.PathLike[str], *, max_age: float
+) -> AbstractAsyncContextManager[SqliteEventStore]:
+    """The same for processes that take over each other's sessions: their events stay when one of them leaves."""
+    return _opened(path, _Bounds(max_age=max_age, are_taken_over=True))
+
+
+@asynccontextmanager
+async def _opened(path: str | os.PathLike[str], bounds: _Bounds) -> AsyncGenerator[SqliteEventStore]:
     def connect() -> sqlite3.Connection:
         name = os.fspath(path)
         if name and name != ":memory:":
@@ -248,15 +270,15 @@ async def open_sqlite_event_store(
         database = sqlite3.connect(name, check_same_thread=False)
         try:
             database.execute("PRAGMA journal_mode = WAL")
-            # A crash ends the sessions of what it loses as well.
-            database.execute("PRAGMA synchronous = OFF")
+            # A crash ends the sessions of what it loses, too; but a file that has tasks in it must stay sound.
+            database.execute(f"PRAGMA synchronous = {'NORMAL' if bounds.are_taken_over else 'OFF'}")
             database.executescript(_SCHEMA)
             with database:
                 columns = database.execute("PRAGMA table_info(events)").fetchall()
                 if all(column[1] != "at" for column in columns):
                     database.execute("ALTER TABLE events ADD COLUMN at REAL NOT NULL DEFAULT 0")
                 database.execute(_BY_TIME)
-                database.execute("DELETE FROM events WHERE at < ?", (time.time() - max_age,))
+                database.execute("DELETE FROM events WHERE at < ?", (time.time() - bounds.max_age,))
         except BaseException:
             database.close()
             raise

@@ -1,4 +1,4 @@
-"""Files of SQLite that only their owner can read, and how processes that share one know which of them still run.
+"""Files of SQLite: readable for their owner alone, worked on in threads; and which processes that share one run.
 
 No tables: what is in the files, those know that open them.
 """
@@ -6,15 +6,37 @@ No tables: what is in the files, those know that open them.
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import final
+from typing import Final, TypeVar, final
+
+import trio
+
+from .._errors import SERVER_BUSY, RequestError
+from .._logs import Log
 
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
+
+_log: Final = Log("trio_mcp.server")
+
+LOCK_SECONDS: Final = 1.5
+"""How long SQLite waits for another process that writes: less than `Limits.goodbye_timeout`."""
+
+ANSWER_SECONDS: Final = 5.0
+"""How long anything may take that is wanted of a file, in seconds, with its wait for what was wanted before."""
+
+CLOSE_SECONDS: Final = 5.0
+
+WAL_ATTEMPTS: Final = 15
+
+_T = TypeVar("_T")
 
 
 def make_private(path: str) -> None:
@@ -31,6 +53,82 @@ def make_private(path: str) -> None:
         for one in (path, f"{path}-wal", f"{path}-shm"):
             with suppress(FileNotFoundError):
                 Path(one).chmod(0o600)  # by its name: closing a file that SQLite has open ends its locks
+
+
+def use_wal(database: sqlite3.Connection) -> None:
+    """Have readers and a writer not wait for each other, and the file be sound if the power fails. In a thread.
+
+    What was written survives the process, but the last of it not a loss of power, for which each write would have
+    to wait.
+
+    Raises:
+        sqlite3.Error: The file cannot be used, or is locked for longer than `LOCK_SECONDS`.
+    """
+    # The first to use a file may be refused at once, however long SQLite may wait.
+    database.execute("PRAGMA busy_timeout = 0")
+    for _ in range(WAL_ATTEMPTS - 1):
+        with suppress(sqlite3.OperationalError):
+            database.execute("PRAGMA journal_mode = WAL")
+            break
+        threading.Event().wait(LOCK_SECONDS / WAL_ATTEMPTS)
+    else:
+        database.execute("PRAGMA journal_mode = WAL")
+    database.execute(f"PRAGMA busy_timeout = {LOCK_SECONDS * 1_000:.0f}")
+    database.execute("PRAGMA synchronous = NORMAL")
+
+
+@final
+class SqliteThread:
+    """Works on a file in threads, one at a time, in order. What was begun is done or not done, even if cancelled.
+
+    Args:
+        database: The file. Nobody else uses this connection.
+        name: What it is, for errors.
+    """
+
+    def __init__(self, database: sqlite3.Connection, name: str) -> None:
+        self._database = database
+        self._name = name
+        self._limiter = trio.CapacityLimiter(1)
+        self._lock = threading.Lock()
+
+    async def run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Return what a function returns that works on the file.
+
+        Raises:
+            RequestError: The file cannot be used now, or does not answer within `ANSWER_SECONDS`.
+        """
+
+        def locked() -> _T:
+            with self._lock:
+                return work(self._database)
+
+        try:
+            with trio.fail_after(ANSWER_SECONDS):
+                # Abandoned, it is still done, or not at all; and a disk that hangs delays nobody for longer.
+                return await trio.to_thread.run_sync(locked, abandon_on_cancel=True, limiter=self._limiter)
+        except trio.TooSlowError:
+            problem = f"{self._name} has not answered within {ANSWER_SECONDS:g} s"
+        except sqlite3.ProgrammingError:  # it is closed
+            raise
+        except sqlite3.DatabaseError as error:
+            problem = f"{self._name} cannot be used now: {error}"
+        _log.warning("%s", problem)
+        raise RequestError(SERVER_BUSY, problem)
+
+    async def close(self, last: Callable[[sqlite3.Connection], object]) -> None:
+        """Do a last thing, if SQLite lets it, and close the file. Waits for at most `CLOSE_SECONDS`."""
+
+        def close() -> None:
+            with self._lock:
+                try:
+                    with suppress(sqlite3.Error):
+                        last(self._database)
+                finally:
+                    self._database.close()
+
+        with trio.move_on_after(CLOSE_SECONDS, shield=True):
+            await trio.to_thread.run_sync(close, abandon_on_cancel=True)
 
 
 @final

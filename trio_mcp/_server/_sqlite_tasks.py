@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-import threading
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, final
 
 import attrs
 import trio
@@ -21,9 +20,8 @@ from .._codec import _json
 from .._core._tasks import StoredTask, left_by_the_dead
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import check_seconds, check_whole
-from .._logs import Log
 from .._trio import check_trio_runs, wall_time
-from ._sqlite_files import LifeSign, lives, make_private
+from ._sqlite_files import LOCK_SECONDS, LifeSign, SqliteThread, lives, make_private, use_wal
 from ._task_rows import (
     MAX_WAITING,
     ROW_BYTES,
@@ -37,22 +35,8 @@ from ._task_rows import (
 )
 from ._task_store import TaskMessage
 
-_log: Final = Log("trio_mcp.server")
-
-LOCK_SECONDS: Final = 1.5
-"""How long SQLite waits for another process that writes: less than `Limits.goodbye_timeout`."""
-
-ANSWER_SECONDS: Final = 5.0
-"""How long anything may take that is wanted of the file, in seconds, with its wait for what was wanted before."""
-
-CLOSE_SECONDS: Final = 5.0
-
-WAL_ATTEMPTS: Final = 15
-
 REMOVED_AT_ONCE: Final = 100
 READ_AT_ONCE: Final = 100
-
-_T = TypeVar("_T")
 
 _COLUMNS: Final = ["id", "runner", "tool", "version", "expires", "size", "data"]
 
@@ -129,8 +113,8 @@ class SqliteTaskStore:
         self._database = database
         self._bounds = bounds
         self._path = path
-        self._limiter = trio.CapacityLimiter(1)
-        self._lock = threading.Lock()
+        self._thread = SqliteThread(database, "the file of tasks")
+        self._run = self._thread.run
         self._runner = secrets.token_hex(8)
         self._life: LifeSign | None = None
 
@@ -138,15 +122,8 @@ class SqliteTaskStore:
         """Make the tables, enter this runner, and end what was left. In a thread."""
         if self._path is not None:
             self._life = LifeSign(self._sign_of(self._runner))
-        for _ in range(WAL_ATTEMPTS - 1):  # for the first to use it SQLite does not wait
-            with suppress(sqlite3.OperationalError):
-                self._database.execute("PRAGMA journal_mode = WAL")
-                break
-            threading.Event().wait(LOCK_SECONDS / WAL_ATTEMPTS)
-        else:
-            self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = NORMAL")  # the file stays sound if the power fails
         database = self._database
+        use_wal(database)
         found = [row[1] for row in database.execute("PRAGMA table_info(tasks)")]
         if found and found != _COLUMNS:
             raise sqlite3.DatabaseError("its tasks are of another program, or of another version of this library")
@@ -404,39 +381,17 @@ class SqliteTaskStore:
                     database.execute("DELETE FROM task_messages WHERE id = ?", (id,))
             database.execute("DELETE FROM task_runners WHERE name = ?", (runner,))
 
-    async def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        def locked() -> _T:
-            with self._lock:
-                return work(self._database)
-
-        try:
-            with trio.fail_after(ANSWER_SECONDS):
-                # Abandoned, it is still done, or not at all; and a disk that hangs delays nobody for longer.
-                return await trio.to_thread.run_sync(locked, abandon_on_cancel=True, limiter=self._limiter)
-        except trio.TooSlowError:
-            problem = f"the file of tasks has not answered within {ANSWER_SECONDS:g} s"
-        except sqlite3.ProgrammingError:  # it is closed
-            raise
-        except sqlite3.DatabaseError as error:
-            problem = f"the file of tasks cannot be used now: {error}"
-        _log.warning("%s", problem)
-        raise RequestError(SERVER_BUSY, problem)
-
     async def _close(self) -> None:
         now = wall_time()
 
-        def close() -> None:
-            with self._lock:
-                try:
-                    with suppress(sqlite3.Error):
-                        self._bury(self._runner, now)
-                finally:
-                    self._database.close()
-                    if self._life is not None:
-                        self._life.end()
+        def last(_: sqlite3.Connection) -> None:
+            try:
+                self._bury(self._runner, now)
+            finally:
+                if self._life is not None:
+                    self._life.end()
 
-        with trio.move_on_after(CLOSE_SECONDS, shield=True):
-            await trio.to_thread.run_sync(close, abandon_on_cancel=True)
+        await self._thread.close(last)
 
 
 @asynccontextmanager
