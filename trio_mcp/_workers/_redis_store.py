@@ -155,7 +155,8 @@ class RedisStore:
                 yield store
             finally:
                 renewing.cancel(reason="the store is left")
-                await store.leave()  # noqa: ASYNC102 - shields itself, and is bounded
+                with trio.move_on_after(CLOSE_SECONDS, shield=True), suppress(RequestError):
+                    await store.leave()
                 nursery.cancel_scope.cancel(reason="the store is left")
 
 
@@ -205,6 +206,7 @@ class RedisSharedStore:
         async with self._greeting:
             if after is not None and self._generation != after:
                 return  # another task has done it meanwhile
+            host = self.link.local_host(connection)  # if it has broken, so does what follows
             answer = [b"late"]
             while answer == [b"late"] and not self._is_leaving:
                 self._generation += 1
@@ -214,7 +216,7 @@ class RedisSharedStore:
                 return
             state, number, self.secret, self._server = answer
             self.number = int(number)
-            self.host = self.link.local_host(connection)
+            self.host = host
         if state == b"doubt":
             _log.warning(
                 "this process was away from Redis for longer than its lease of %g s, or was taken for gone, or "
@@ -249,11 +251,14 @@ class RedisSharedStore:
                 await trio.sleep(self._bounds.lease / RENEWALS)
 
     async def leave(self) -> None:
-        """Be gone. Waits for at most five seconds."""
-        with trio.move_on_after(CLOSE_SECONDS, shield=True), suppress(RequestError):
-            await self._kept.settle()
-            self._is_leaving = True
-            await self.run(scripts.LEAVE, self._times()[1])
+        """Be gone, once everything is settled.
+
+        Raises:
+            RequestError: Redis does not answer. This process is gone when its lease is over.
+        """
+        await self._kept.settle()
+        self._is_leaving = True
+        await self.run(scripts.LEAVE, self._times()[1])
 
     async def announce(self, address: str) -> None:
         """Say where this process listens; see `SharedStore.announce`."""

@@ -439,6 +439,47 @@ async def test_a_redis_that_stops_for_longer_gives_errors_within_a_bound(redis: 
         assert await other.events.read("kept", 0, 0, 10) == [(1, b"x")]
 
 
+async def test_connections_that_break_in_the_middle_cost_nothing(redis: Redis) -> None:
+    """Everything is done, and once, wherever they break."""
+    async with joined(redis) as store, joined(redis) as other:
+        appended_last = dict.fromkeys("abc", 0)
+
+        async def append(id: str) -> None:
+            for number in range(1, 400):
+                await store.events.append(id, 0, [(number, b"%d" % number)])
+                appended_last[id] = number
+
+        async def keep() -> None:
+            for number in range(400):
+                assert await store.sessions.keep(str(number), b"1")
+                assert await store.sessions.keep(str(number), b"2")
+                if number % 2:
+                    await store.sessions.forget(str(number))
+                else:
+                    await store.sessions.release(str(number))
+
+        async with trio.open_nursery() as nursery:
+            async with trio.open_nursery() as working:
+                nursery.start_soon(break_often, redis)
+                working.start_soon(keep)
+                for id in appended_last:
+                    working.start_soon(append, id)
+            nursery.cancel_scope.cancel()
+        assert appended_last == dict.fromkeys("abc", 399)
+        for id in appended_last:
+            assert await other.events.read(id, 0, 0, 1_000) == [(n, b"%d" % n) for n in range(1, 400)]
+        for number in range(400):
+            expected = None if number % 2 else TakenSession(b"2", 1)
+            assert await other.sessions.take(str(number)) == expected
+        assert await weight(redis) == 3 * (399 * 200 + 9 + 2 * 90 + 3 * 300)
+
+
+async def break_often(redis: Redis) -> None:
+    while True:
+        await redis.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        await trio.sleep(0.15)
+
+
 @pytest.mark.parametrize("how", ["flushed", "started again"])
 async def test_a_redis_that_was_emptied_is_filled_again(redis: Redis, how: str) -> None:
     """Each process keeps its sessions again. How often they were taken is not forgotten."""
