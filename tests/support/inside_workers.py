@@ -13,6 +13,8 @@ from trio_mcp._workers._frames import pieces as pieces
 from trio_mcp._workers._links import MAX_WAITING as MAX_WAITING
 from trio_mcp._workers._links import _Outbox as _Outbox
 from trio_mcp._workers._reach import private_directory as private_directory
+from trio_mcp._workers._redis_store import RedisSharedStore as RedisSharedStore
+from trio_mcp._workers._redis_store_scripts import KEEP as KEEP
 from trio_mcp._workers._worker import VARIABLE as VARIABLE
 from trio_mcp._workers._worker import Assignment as Assignment
 from trio_mcp._workers._worker import Worker as Worker

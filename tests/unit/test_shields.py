@@ -44,6 +44,7 @@ BOUNDS: Final = {
     "_peer/_peer.py open_peer CancelScope": "goodbye_timeout, inside, by `Peer.aclose`",
     "_bench/_running.py open_worker move_on_after": "END_SECONDS",
     "_bench/_running.py open_worker CancelScope": "the end of a process that was killed",
+    "_workers/_redis_store.py RedisStore._joined move_on_after": "five seconds",
     "_workers/_sqlite_store.py SqliteStore.open CancelScope": "leaving three files, at once, each by itself bounded",
     "_workers/_supervisor.py Supervisor._start CancelScope": "the start of a process, which the system does not delay",
     "_workers/_supervisor.py Supervisor._kill CancelScope": "the end of processes that were killed",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, final
 from urllib.parse import unquote, urlsplit
@@ -236,10 +237,13 @@ class RedisLink:
 
     @staticmethod
     def local_host(connection: Any) -> str | None:
-        """Return the address of this end of a connection; `None` for a Unix socket."""
+        """Return the address of this end of a connection; `None` for a Unix socket, or if it has broken."""
         # What coredis has there is a stream of anyio, which has words of its own for this.
         attribute: Any = import_module("anyio.abc").SocketAttribute.local_address
-        address: Any = connection.stream.extra_attributes[attribute]()
+        address: Any = ""
+        with suppress(OSError):
+            if connection.stream is not None:
+                address = connection.stream.extra_attributes[attribute]()
         return None if isinstance(address, (str, bytes)) else str(address[0])
 
     async def run_on(self, connection: Any, script: Script, arguments: list[Any]) -> Any:

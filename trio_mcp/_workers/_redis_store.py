@@ -161,7 +161,8 @@ class RedisStore(Store):
                 yield store
             finally:
                 renewing.cancel(reason="the store is left")
-                await store.leave()  # noqa: ASYNC102 - shields itself, and is bounded
+                with trio.move_on_after(CLOSE_SECONDS, shield=True), suppress(RequestError):
+                    await store.leave()
                 nursery.cancel_scope.cancel(reason="the store is left")
 
 
@@ -211,6 +212,7 @@ class RedisSharedStore:
         async with self._greeting:
             if after is not None and self._generation != after:
                 return  # another task has done it meanwhile
+            host = self.link.local_host(connection)  # if it has broken, so does what follows
             answer = [b"late"]
             while answer == [b"late"] and not self._is_leaving:
                 self._generation += 1
@@ -220,7 +222,7 @@ class RedisSharedStore:
                 return
             state, number, self.secret, self._server = answer
             self.number = int(number)
-            self.host = self._bounds.host or self.link.local_host(connection)
+            self.host = self._bounds.host or host
         if state == b"doubt":
             _log.warning(
                 "this process was away from Redis for longer than its lease of %g s, or was taken for gone, or "
@@ -255,11 +257,14 @@ class RedisSharedStore:
                 await trio.sleep(self._bounds.lease / RENEWALS)
 
     async def leave(self) -> None:
-        """Be gone. Waits for at most five seconds."""
-        with trio.move_on_after(CLOSE_SECONDS, shield=True), suppress(RequestError):
-            await self._kept.settle()
-            self._is_leaving = True
-            await self.run(scripts.LEAVE, self._times()[1])
+        """Be gone, once everything is settled.
+
+        Raises:
+            RequestError: Redis does not answer. This process is gone when its lease is over.
+        """
+        await self._kept.settle()
+        self._is_leaving = True
+        await self.run(scripts.LEAVE, self._times()[1])
 
     async def announce(self, address: str) -> None:
         """Say where this process listens; see `SharedStore.announce`."""
@@ -332,7 +337,6 @@ class RedisSessions:
         Raises:
             RequestError: There is no room, or Redis does not answer. A new session is not kept then.
         """
-        self._unsure.pop(id, None)
         turn = self._own.get(id, 0)
         after = None if id in self._own else scripts.FORGET
         answer = await self._surely(id, after, scripts.KEEP, data, turn, self._max_sessions)
@@ -356,10 +360,11 @@ class RedisSessions:
 
     async def take(self, id: str) -> TakenSession | int | None:
         """Make a session one of this process; see `SessionStore.take`. If it raises, any process can take it."""
+        if id in self._unsure:  # it may have ended here
+            await self._settle(id, self._unsure[id])
         match await self._surely(id, scripts.RELEASE, scripts.TAKE):
             case [b"taken", data, turn]:
                 self._own[id] = turn
-                self._unsure.pop(id, None)
                 return TakenSession(data, turn)
             case [b"owner", number]:
                 return int(number)
@@ -376,17 +381,16 @@ class RedisSessions:
 
     async def _end(self, id: str, script: Script) -> None:
         self._own.pop(id, None)
-        self._unsure[id] = script  # if not now, then later
+        self._unsure[id] = script
         try:
-            await self._store.run(script, key_bytes(id), self._max_age)
+            await self._settle(id, script)
         except BaseException:
-            self._store.want_renewal()
+            self._store.want_renewal()  # then it is done later
             raise
-        self._unsure.pop(id, None)
 
     async def _surely(self, id: str, after: Script | None, script: Script, *arguments: Any) -> list[Any]:
         """Run a script for a session; if it is not known whether it was done, have another one run later."""
-        is_sent = False
+        before, is_sent = self._unsure.pop(id, None), False
 
         def key() -> bytes:
             nonlocal is_sent
@@ -396,20 +400,25 @@ class RedisSessions:
         try:
             return await self._store.run(script, key, *arguments)
         except BaseException:
-            if is_sent and after is not None:
+            after = before or (after if is_sent else None)
+            if after is not None:
                 self._unsure[id] = after
                 self._store.want_renewal()
             raise
 
     async def settle(self) -> None:
         """Do what is to be done with those of which nobody knows what has become of them."""
-
-        def unless_known(id: str) -> bytes:
-            return key_bytes(id) if id in self._unsure else b""
-
         for id, script in list(self._unsure.items()):
-            await self._store.run(script, partial(unless_known, id), self._max_age)
-            self._unsure.pop(id, None)
+            await self._settle(id, script)
+
+    async def _settle(self, id: str, script: Script) -> None:
+        def key() -> bytes:
+            # Sent again after something else was done with it, this does nothing.
+            return key_bytes(id) if self._unsure.get(id) is script else b""
+
+        await self._store.run(script, key, self._max_age)
+        if self._unsure.get(id) is script:
+            del self._unsure[id]
 
 
 def _nothing() -> None:

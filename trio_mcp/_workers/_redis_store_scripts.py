@@ -6,7 +6,7 @@ Their keys, below the prefix of a store; its tasks have others. Times are millis
     numbers          hash: the number of the last process, and what Redis has given it
     member:N         hash: the lease of a process, which expires; its address, the generation of its connection
     members          sorted set: processes by when their sessions are removed, if they do not renew their lease
-    session:ID       hash: owner, data, turn; without data, it was taken and forgotten, and expires
+    session:ID       hash: owner, data, turn, who had lost it; without data, it was forgotten, and expires
     sessions:N       set: the sessions of a process
     released         sorted set: sessions that any process can take, by when they are removed
     events:ID        hash: the events of a session by their place, which is the stream and the number
@@ -20,6 +20,8 @@ What is kept true:
 * Who writes names itself and the generation of its connection. Where its lease is gone, or a later connection of
   it has come, it writes nothing. So what was under way in a connection that was given up is never done later.
 * A process is gone when it has no lease. Only then, or when it has released them, others take its sessions.
+* A Redis that is full refuses what needs room, if nothing has been written before. So that is written first where
+  it may be refused, and last where it must not: by who lives, and by who takes a session.
 * Each script can be sent again, for an answer may be lost: it finds what it has done, and does no more.
 * A number is given once. What Redis has forgotten when it was emptied or started again, it cannot go on with: it
   begins anywhere, or leaves a gap for what it may have given.
@@ -100,6 +102,7 @@ else
   if not before or server ~= this then state = 'doubt' end
   if last < tonumber(me) then last = tonumber(me) + 1000 end
 end
+call('PERSIST', key('member', me))
 call('HSET', P .. 'numbers', 'last', whole(last), 'server', this)
 call('HSET', key('member', me), 'generation', generation, 'address', address)
 call('PEXPIRE', key('member', me), lease)
@@ -188,8 +191,11 @@ local function make_room()
   return oldest
 end
 if is_fenced() then return {'fenced'} end
-local old = call('HMGET', key('session', id), 'owner', 'data')
-if old[1] and old[1] ~= me then return {'taken'} end
+local old = call('HMGET', key('session', id), 'owner', 'data', 'lost')
+if old[1] and old[1] ~= me then
+  local has_lost = string.find(old[3] or '', ' ' .. me .. ' ', 1, true)
+  if old[2] or has_lost then return {'taken'} end
+end
 if not old[2] then
   local count = call('ZCARD', released)
   for _, number in ipairs(call('ZRANGE', members, 0, -1)) do
@@ -200,12 +206,12 @@ if not old[2] then
     count = count - 1
   end
   if count >= most then return {'full', count} end
-  call('DEL', key('session', id))
-  call('HSET', key('session', id), 'turn', turn)
+  call('HSET', key('session', id), 'turn', turn, 'lost', '')
+  call('PERSIST', key('session', id))
 end
-call('ZREM', released, id)
-call('SADD', key('sessions', me), id)
 call('HSET', key('session', id), 'owner', me, 'data', data)
+call('SADD', key('sessions', me), id)
+call('ZREM', released, id)
 return {'ok'}
 """)
 """A session, what is kept of it, its turn if Redis has forgotten it, and how many sessions there may be.
@@ -221,13 +227,15 @@ return data and {data} or {}
 TAKE: Final = _script("""
 local id = ARGV[4]
 if is_fenced() then return {'fenced'} end
-local old = call('HMGET', key('session', id), 'owner', 'data')
+local old = call('HMGET', key('session', id), 'owner', 'data', 'lost')
 if not old[2] then return {'none'} end
 if old[1] ~= me and lives(old[1]) and not call('ZSCORE', released, id) then return {'owner', old[1]} end
 call('SREM', key('sessions', old[1]), id)
 call('ZREM', released, id)
 call('SADD', key('sessions', me), id)
-call('HSET', key('session', id), 'owner', me)
+if old[1] ~= me then
+  call('HSET', key('session', id), 'owner', me, 'lost', string.sub(old[3] or '', -200) .. ' ' .. old[1] .. ' ')
+end
 return {'taken', old[2], call('HINCRBY', key('session', id), 'turn', 1)}
 """)
 

@@ -15,11 +15,10 @@ import trio
 import trio.testing
 from inside_base import SERVER_BUSY
 from inside_endpoint import SharedStore, TakenSession
-from inside_workers import SqliteStore
 from shared.server_sqlite_tasks import posix, rows
 from store_tests import SharedStoreTests
 
-from trio_mcp import RequestError
+from trio_mcp import RequestError, SqliteStore
 
 
 class TestSqlite(SharedStoreTests):

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import trio
 from inside_endpoint import TakenSession
-from inside_workers import SqliteStore
 from places import PROGRAMS, ROOT, TESTS
 from shared.server_sqlite_tasks import posix, rows
+
+from trio_mcp import SqliteStore
 
 PATHS = os.pathsep.join([str(ROOT), str(TESTS / "support")])
 
