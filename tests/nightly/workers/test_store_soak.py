@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -47,6 +48,9 @@ SETTLING: Final = 90.0
 
 VISITORS: Final = 2
 """Clients of each revision at once, beside the one that stays."""
+
+MOST_FILES: Final = 40
+"""Files and sockets that a process may have open when nobody calls and nobody listens; they are about 20."""
 
 THINGS: Final = ("end-0", "end-1", "busy", "quiet")
 
@@ -125,7 +129,7 @@ async def play(group: StoreGroup, load: Load, *, is_away: bool) -> None:
     """Let clients call while processes die; at the end nobody calls, and nobody listens."""
     async with trio.open_nursery() as staying:
         for revision in REVISIONS:
-            await staying.start(partial(load.follow, revision, THINGS))
+            await staying.start(partial(load.watch, revision, THINGS))
         async with trio.open_nursery() as calling:
             for revision in REVISIONS:
                 for _ in range(VISITORS):
@@ -184,6 +188,19 @@ async def end_all(members: list[Member]) -> list[str]:
     return problems
 
 
+async def judge_idle(group: StoreGroup) -> list[str]:
+    """Return which processes have kept files or sockets of clients that have left."""
+    problems = list[str]()
+    for member in group.members:
+        files = Path(f"/proc/{member.pid}/fd")
+        with trio.move_on_after(SETTLING):
+            while len(list(files.iterdir())) > MOST_FILES:
+                await trio.sleep(0.5)
+        if (found := len(list(files.iterdir()))) > MOST_FILES:
+            problems.append(f"{member.path.name} has {found} files and sockets")
+    return problems
+
+
 def judge_rest(group: StoreGroup, *, is_away: bool) -> list[str]:
     """Return what is left of all processes, and what they were surprised by; a Redis that is away surprises its client."""
     lives = [pid for member in group.members for pid in member.lives]
@@ -218,7 +235,8 @@ async def test_a_server_outlives_its_processes(
         figures = f"{case}: {load.line()}"
         print(figures)
         record_property("chance", figures)
-        problems = await end_all(list(group.members))
+        problems = await judge_idle(group)
+        problems += await end_all(list(group.members))
         problems += judge_handlers(group, load.ledger) + judge_followers(group, load)
         problems += judge_rest(group, is_away=is_away)
     assert load.ledger.odd + problems == []
