@@ -192,7 +192,7 @@ class RedisSharedStore:
         self.events: EventStore = RedisEvents(self.run, bounds.events)
         self._prefix: Final = f"{prefix}:"
         self._bounds: Final = bounds
-        self._generation = 0
+        self._generation = self._known = 0  # of its connection; and the last that Redis has answered
         self._server = b""
         self._address = ""
         self._greeting: Final = trio.Lock()
@@ -209,12 +209,11 @@ class RedisSharedStore:
             host = self.link.local_host(connection)  # if it has broken, so does what follows
             answer = [b"late"]
             while answer == [b"late"] and not self._is_leaving:
-                self._generation += 1
-                rest = [*self._times(), self.secret, self._address, self._server, 1 + secrets.randbelow(FIRST)]
-                answer = await self.link.run_on(connection, scripts.GREET, [*self._head(), *rest])
+                answer = await self._greet_once(connection)
             if self._is_leaving:
                 return
             state, number, self.secret, self._server = answer
+            self._known = self._generation
             self.number = int(number)
             self.host = host
         if state == b"doubt":
@@ -225,6 +224,17 @@ class RedisSharedStore:
             )
             self.on_doubt()
         self.want_renewal()
+
+    async def _greet_once(self, connection: Any) -> list[Any]:
+        self._generation += 1
+        rest = [self.secret, self._address, self._known, self._server, 1 + secrets.randbelow(FIRST)]
+        arguments = [*self._head(), *self._times(), *rest]
+        try:
+            answer: list[Any] = await self.link.run_on(connection, scripts.GREET, arguments)
+        except BaseException:
+            self._generation += 1  # nothing is done as the one of which nobody knows the answer
+            raise
+        return answer
 
     def want_renewal(self) -> None:
         """Renew the lease at once, and do what is left to do."""

@@ -494,6 +494,23 @@ async def test_what_is_done_again_because_its_answer_was_lost_is_done_once(redis
         assert await store.sessions.take("mine") == other.number
 
 
+async def test_no_doubt_is_lost(redis: Redis) -> None:
+    """Neither with the answer that has it, nor with the task that waits for that."""
+    async with losing_answers(redis, 5) as url, RedisStore(url).open() as one, joined(redis) as other:
+        for number in range(60):
+            store = (one, other)[number % 2]
+            doubts: list[int] = []
+            store.on_doubt = partial(doubts.append, number)
+            await redis.ask("FLUSHALL")
+            with trio.move_on_after(number * 0.0001 if store is other else 10):
+                await store.announce("here")
+            await store.announce("there")
+            assert doubts
+            doubts.clear()
+            await store.announce("everywhere")
+            assert not doubts
+
+
 @pytest.mark.parametrize("how", ["flushed", "started again"])
 async def test_a_redis_that_was_emptied_is_filled_again(redis: Redis, how: str) -> None:
     """Each process keeps its sessions again. How often they were taken is not forgotten."""
