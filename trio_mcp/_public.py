@@ -238,4 +238,6 @@ from ._server._task_store import MemoryTaskStore as MemoryTaskStore
 from ._server._task_store import SharedTaskStore as SharedTaskStore
 from ._server._task_store import TaskMessage as TaskMessage
 from ._server._task_store import TaskStore as TaskStore
+from ._workers._redis_store import RedisStore as RedisStore
 from ._workers._running import run_workers as run_workers
+from ._workers._sqlite_store import SqliteStore as SqliteStore

@@ -257,8 +257,11 @@ class SharedStoreTests(abc.ABC):
         async with self._joined(2) as (one, other):
             await one.sessions.keep("s", b"1")
             for turn, store in enumerate((one, other, one)):
+                if turn == 1:
+                    await other.gone(one.number)
+                elif turn:
+                    await other.sessions.release("s")
                 if turn:
-                    await (one, other)[turn - 1].sessions.release("s")
                     assert isinstance(await store.sessions.take("s"), TakenSession)
                 for count in (most - 10, 7) if not turn else (7,):
                     await store.events.append("s", 1, [(first + each, b"") for each in range(count)])

@@ -97,6 +97,7 @@ class Options(argparse.Namespace):
     path: str | None = None
     reload: bool = False
     workers: int | None = None
+    store: str | None = None
     # bridge
     listener: str = ""
     allow_host: Sequence[str] | None = None
@@ -304,6 +305,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_allow_host(parser)
     parser.add_argument("--reload", action="store_true", help="start again when a .py file beside it changes")
     parser.add_argument("--workers", type=_count, metavar="N", help="serve HTTP in N processes behind one socket")
+    parser.add_argument(
+        "--store",
+        metavar="FILE_OR_URL",
+        help="where all processes that serve it over HTTP keep sessions, events and tasks: a file, or redis://…",
+    )
 
 
 def _add_allow_host(parser: argparse.ArgumentParser) -> None:

@@ -53,6 +53,7 @@ def command_of(options: Options) -> Sequence[str]:
         ("--port", options.port),
         ("--path", options.path),
         ("--workers", options.workers),
+        ("--store", options.store),
         *(("--allow-host", name) for name in options.allow_host or ()),
     )
     words = [word for option, value in given if value is not None for word in (option, str(value))]

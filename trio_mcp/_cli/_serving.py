@@ -122,7 +122,26 @@ def arguments_of(options: Options) -> dict[str, Any]:
             arguments["settings"] = HttpServerSettings(**settings)
         except ValueError as error:
             raise Failure(Exit.USAGE, str(error)) from None
+    if options.store is not None:
+        if not is_http:
+            raise Failure(Exit.USAGE, f"--store does not go with --transport {options.transport}")
+        arguments["store"] = _store_of(options.store)
     return arguments
+
+
+def _store_of(text: str) -> object:
+    """Return the store that a text names: a URL of Redis, or a file.
+
+    Raises:
+        Failure: It names none.
+    """
+    from .._workers._redis_store import RedisStore
+    from .._workers._sqlite_store import SqliteStore
+
+    try:
+        return RedisStore(text) if "://" in text else SqliteStore(text)
+    except (ValueError, RuntimeError) as error:
+        raise Failure(Exit.USAGE, f"--store: {error}") from None
 
 
 def warn_of_hosts(options: Options) -> None:

@@ -406,6 +406,7 @@ class HttpCall(CheckedAnswer, abc.ABC):
         on_answer: Called, at least once, before the last part of the answer is sent: the request is served.
         on_standing: Called when it turns out to be long-lived, and no longer counts as a request being served.
         on_gone: Called when the client goes. Must not wait.
+        kept_body: Its body, if it was read to be forwarded and nobody took it.
         sends_now: Whether `send_nowait` and `send_rest` may be called, and `send_head` never waits.
         left: How many bytes of the body are still to be sent; `None` if its length was not declared.
         is_misdeclared: Whether the body is not as long as was declared. Then the connection ends with it.
@@ -424,7 +425,15 @@ class HttpCall(CheckedAnswer, abc.ABC):
     on_answer: Callable[[], object] = attrs.field(default=nothing, init=False)
     on_standing: Callable[[], object] = attrs.field(default=nothing, init=False)
     on_gone: Callable[[], object] = attrs.field(default=nothing, init=False)
+    kept_body: bytes | None = attrs.field(default=None, init=False)
     sends_now: bool = attrs.field(default=False, init=False)
+
+    async def take_body(self) -> bytes:
+        """Return the body: what is kept of it, once, or what `read_body` returns."""
+        if self.kept_body is None:
+            return await self.read_body()
+        body, self.kept_body = self.kept_body, None
+        return body
 
     @abc.abstractmethod
     async def read_body(self) -> bytes:

@@ -84,13 +84,14 @@ class Endpoint:
 
     Attributes:
         settings: What is served, and to whom.
+        legacy: The sessions of the legacy era.
         serves_websockets: Whether a request to upgrade becomes a WebSocket.
     """
 
     _server: Hosted
     settings: HttpServerSettings
     _modern: ModernRequests
-    _legacy: LegacySessions
+    legacy: LegacySessions
     _request_limits: RequestLimits
     _account: Account
     _authenticate: Callable[[HttpCall], Awaitable[object]] | None
@@ -115,7 +116,7 @@ class Endpoint:
     _idle: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
 
     def __attrs_post_init__(self) -> None:
-        settings, legacy = self.settings, self._legacy
+        settings, legacy = self.settings, self.legacy
         self._answer_forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
         self.serves_websockets = settings.websocket or self._only_websockets
         self._hosts = settings.host_rules()
@@ -155,7 +156,7 @@ class Endpoint:
         else:
             self._decode = self._decoded
         if self._group is not None:
-            self._routes = among(self._group, self._routes, plain_path(settings.sse_paths[1]))
+            self._routes = among(self._group, self._routes, legacy, plain_path(settings.sse_paths[1]))
             self._decode, self._serve_modern = self._group.by_state(self._decode, self._modern.request)
         self._others = OtherRoutes(self._own_routes, self._rest, open_to_all)
 
@@ -165,8 +166,8 @@ class Endpoint:
         return EndpointStatistics(
             counted.served.total,
             counted.subscriptions.total,
-            len(self._legacy),
-            self._legacy.dropped,
+            len(self.legacy),
+            self.legacy.dropped,
             counted.read.total,
             counted.answered.total,
             self._account.statistics(),
@@ -373,14 +374,14 @@ class Endpoint:
         if isinstance(call, WebSocketCall):
             await self._websockets.serve(call, slot)
         else:
-            await self._legacy.get(call)
+            await self.legacy.get(call)
 
     # POSTs.
 
     async def _post(self, call: HttpCall, slot: RequestSlot) -> None:
         check_content_type(call.headers)
         check_accept(call.headers, *self._answer_forms)
-        body = await call.read_body()
+        body = await call.take_body()
         value = self._decode(call, body)
         try:
             message = parse_message(value)
@@ -397,7 +398,7 @@ class Endpoint:
         elif self._is_modern(call, message):
             await self._post_modern(call, message)
         else:
-            await self._legacy.post(call, slot, PostBody(body, value, [message]))
+            await self.legacy.post(call, slot, PostBody(body, value, [message]))
 
     def _decoded(self, call: HttpCall, body: bytes) -> Any:
         call.loans.serve(body, self._server.limits.max_decoded_bytes)
@@ -425,10 +426,10 @@ class Endpoint:
             return True
         version = call.headers.get(PROTOCOL_VERSION)
         if version is None:
-            return not self._legacy.is_served
+            return not self.legacy.is_served
         known = _REVISIONS.get(version)
         if known is not None:
-            return known.is_modern or not self._legacy.is_served
+            return known.is_modern or not self.legacy.is_served
         # An unknown revision. Requests that name or begin a session are of the legacy era.
         begins = isinstance(message, Request) and message.method == "initialize"
         return SESSION_ID not in call.headers and not begins
@@ -460,7 +461,7 @@ class Endpoint:
             raise HttpRefused(
                 400, f"invalid request: a batch of {len(values)} messages; 1 to {MAX_BATCH} may be in one"
             )
-        if not self._legacy.is_served:
+        if not self.legacy.is_served:
             raise HttpRefused(400, "invalid request: the revision in use has no batches")
         messages: list[Message] = []
         for value in values:
@@ -473,11 +474,11 @@ class Endpoint:
         posted = PostBody(body, values, messages)
         if posted.requests:
             slot.serve()
-        await self._legacy.post(call, slot, posted)
+        await self.legacy.post(call, slot, posted)
 
     async def _post_as_2024(self, call: HttpCall, slot: RequestSlot) -> None:
         check_content_type(call.headers)
-        body = await call.read_body()
+        body = await call.take_body()
         value = self._decode(call, body)
         values: list[Any] = value if is_array(value) and len(value) <= MAX_BATCH else [value]
         try:
@@ -488,7 +489,7 @@ class Endpoint:
             check_legacy(message)
         if any(isinstance(message, Request) for message in messages):
             slot.serve()
-        await self._legacy.post_as_2024(call, slot, PostBody(body, value, messages))
+        await self.legacy.post_as_2024(call, slot, PostBody(body, value, messages))
 
     # Draining.
 
@@ -503,7 +504,7 @@ class Endpoint:
         with trio.move_on_after(limits.drain_timeout + limits.goodbye_timeout):
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(self._modern.drain)
-                nursery.start_soon(self._legacy.drain)
+                nursery.start_soon(self.legacy.drain)
                 nursery.start_soon(self._websockets.drain)
             while self._active:
                 await self._idle.park()
@@ -548,11 +549,13 @@ async def open_endpoint(
     check_given(open_endpoint, locals())
     settings = HttpServerSettings() if settings is None else settings
     lifetime = Lifetime(Shutdown() if shutdown is None else shutdown, served.limits)
-    store = MemoryEventStore() if event_store is None else event_store
+    shared = None if group is None else group.store
+    if event_store is None:
+        event_store = MemoryEventStore() if shared is None else shared.events
     nonce_key = None if group is None else group.secret("dpop-nonces")
     identify = identifier(served, auth, authenticate)
     async with (
-        served.open_service(lifetime) as service,
+        served.open_service(lifetime, None if shared is None else shared.tasks) as service,
         nullcontext()
         if auth is None
         else open_guard(auth, served.lacking_scopes, service.account.bytes, nonce_key) as guard,
@@ -564,7 +567,8 @@ async def open_endpoint(
         modern = ModernRequests(served, service, nursery, settings, request_limits)
         if settings.keep_alive_interval < math.inf:
             nursery.start_soon(modern.show_life)
-        legacy = LegacySessions(served, service, nursery, settings, store)
+        kept = None if shared is None else shared.sessions
+        legacy = LegacySessions(served, service, nursery, settings, event_store, kept)
         try:
             yield Endpoint(
                 served,

@@ -10,6 +10,8 @@ from .._codec._jsonrpc import Request
 from .._server._parking import Service
 from .._server._server import Hosted
 from ._call import HttpCall, RequestSlot
+from ._legacy import LegacySessions
+from ._shared import SharedStore
 
 Answers: TypeAlias = Callable[[HttpCall, RequestSlot], Awaitable[None]]
 """Answers an HTTP request."""
@@ -26,10 +28,11 @@ class Group(Protocol):
     """A process of a group, as its endpoint sees it.
 
     Attributes:
-        is_retiring: Whether it is to end because another process replaces it.
+        store: Where the group keeps sessions that outlive their process; `None` if they end with it.
     """
 
-    is_retiring: bool
+    @property
+    def store(self) -> SharedStore | None: ...
 
     def secret(self, purpose: str) -> bytes:
         """Return a secret that the group shares, for one purpose."""
@@ -43,7 +46,7 @@ class Group(Protocol):
         """Serve what other processes forward to an endpoint while a block runs."""
         ...
 
-    def by_session(self, answer: Answers) -> Answers:
+    def by_session(self, answer: Answers, sessions: LegacySessions) -> Answers:
         """Forward requests of sessions that other processes have, and have the others answered."""
         ...
 
@@ -63,16 +66,28 @@ Table: TypeAlias = dict[str, dict[str, Answers]]
 """What answers requests, by path and method."""
 
 
-def among(group: Group, routes: Table, messages_path: str) -> Table:
+def among(group: Group, routes: Table, sessions: LegacySessions, messages_path: str) -> Table:
     """Return routes by which requests are forwarded that belong to what other processes remember.
 
     Args:
         group: The group.
         routes: Those by which this process answers.
+        sessions: The sessions of this process.
         messages_path: Where messages to sessions of HTTP+SSE are posted.
     """
     found: Table = {}
     for path, methods in routes.items():
-        to_owner = group.by_query if path == messages_path else group.by_session
-        found[path] = {method: to_owner(answer) for method, answer in methods.items()}
+        is_2024 = path == messages_path
+        found[path] = {
+            method: group.by_query(answer) if is_2024 else group.by_session(answer, sessions)
+            for method, answer in methods.items()
+        }
     return found
+
+
+class Store(Protocol):
+    """A store that processes join to serve together."""
+
+    def join(self) -> AbstractAsyncContextManager[Group]:
+        """Be one of them while a block runs."""
+        ...

@@ -6,6 +6,7 @@ Spec: 2025-11-25, basic/transports, "Session Management"; 2024-11-05, basic/tran
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import Any, Final, final
 from urllib.parse import parse_qs
 
@@ -18,6 +19,8 @@ from .._core._http1 import PROTOCOL_VERSION, SESSION_ID
 from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, busy, check_accept
 from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement, names_era
 from .._core._rates import RateTable
+from .._errors import RequestError
+from .._logs import Log
 from .._revisions import BATCH_REVISION, Revision
 from .._server._lifetimes import Shutdown
 from .._server._parking import Service
@@ -25,8 +28,12 @@ from .._server._server import Hosted
 from .._trio import LightParkingLot, open_hidden_nursery
 from ._call import HttpCall, RequestSlot
 from ._event_store import EventStore, count_against
+from ._kept import TURN, KeptSession, SessionRecord
 from ._session import LegacySession, session_ended
 from ._session_channel import PostBody, SessionLoans, session_places, too_many
+from ._shared import SessionStore, TakenSession
+
+_log: Final = Log("trio_mcp.http")
 
 SESSION_ID_BYTES: Final = 24
 REPLACED_SECONDS: Final = 30.0
@@ -42,6 +49,22 @@ ASSUMED: Final = Revision.V2025_03_26
 
 @final
 @attrs.define(eq=False)
+class _Taking:
+    """A session of another process that is being taken.
+
+    Attributes:
+        done: Set once it is, or cannot be.
+        owner: The number of the process that has it.
+        problem: Why it cannot be.
+    """
+
+    done: trio.Event = attrs.field(factory=trio.Event)
+    owner: int | None = None
+    problem: RequestError | HttpRefused | None = attrs.field(factory=lambda: busy(503, "serving is about to end"))
+
+
+@final
+@attrs.define(eq=False)
 class LegacySessions:
     """All sessions of one endpoint.
 
@@ -51,6 +74,7 @@ class LegacySessions:
         nursery: Where sessions run.
         settings: How many there may be, and how they are served.
         store: Keeps events for clients that lost a connection.
+        kept: Keeps sessions for other processes; `None` if they end with this one.
 
     Attributes:
         is_served: Whether the server serves any revision of this era.
@@ -61,6 +85,7 @@ class LegacySessions:
     _nursery: trio.Nursery
     _settings: HttpServerSettings
     _store: EventStore
+    _kept: SessionStore | None = None
     _shutdown: Shutdown = attrs.field(factory=Shutdown, init=False)
     _sessions: dict[str, LegacySession] = attrs.field(factory=dict[str, LegacySession], init=False)
     _revisions: dict[str, Revision] = attrs.field(init=False)
@@ -69,6 +94,7 @@ class LegacySessions:
     _replaced: RateTable = attrs.field(init=False)
     _ended: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _dropped: int = attrs.field(default=0, init=False)  # in sessions that have ended
+    _taking: dict[str, _Taking] = attrs.field(factory=dict[str, "_Taking"], init=False)
 
     def __attrs_post_init__(self) -> None:
         self._revisions = {each.value: each for each in self._server.revisions if not each.is_modern}
@@ -144,10 +170,20 @@ class LegacySessions:
         store = None if event_type is not None else self._store
         session = self._new_session(call, id, store, self._places, event_type=event_type)
         if not session.is_of_2024:
-            count_against(self._store, session.id, call.key, self._service.account.bytes)
+            self._begin_record(session, KeptSession(call.principal))
+        self._serve(session, call.key)
+        return session
+
+    def _begin_record(self, session: LegacySession, kept: KeptSession) -> None:
+        if self._kept is not None:
+            most = self._server.limits.max_subscriptions
+            session.record = SessionRecord(session.id, self._kept, kept, most)
+
+    def _serve(self, session: LegacySession, client: str) -> None:
+        if not session.is_of_2024:
+            count_against(self._store, session.id, client, self._service.account.bytes)
         self._sessions[session.id] = session
         self._nursery.start_soon(self._run, session, name=f"session {session.id[:8]}…")
-        return session
 
     def _new_session(
         self,
@@ -276,6 +312,104 @@ class LegacySessions:
         if session is None or session.has_ended or session.principal != call.principal or not session.is_of_2024:
             raise session_ended()
         await session.take_as_2024(call, slot, posted)
+
+    # Sessions that other processes had.
+
+    def is_here(self, id: str) -> bool:
+        """Whether this process serves a session."""
+        session = self._sessions.get(id)
+        return session is not None and not session.has_ended and id not in self._taking
+
+    async def has(self, id: str) -> bool:
+        """Wait until it is known whether this process serves a session, and return that.
+
+        Of one that ends here that is known when it has ended, and is no longer kept as one of this process.
+        """
+        while (taking := self._taking.get(id)) is not None:
+            await taking.done.wait()
+        while (session := self._sessions.get(id)) is not None and session.has_ended:
+            await self._ended.park()
+        return session is not None
+
+    async def take(self, call: HttpCall, id: str) -> int | None:
+        """Go on with a session that no process has any more, if the sender of a request may use it.
+
+        Returns the number of the process that has it; `None` if it is this one now, or if there is none.
+
+        Raises:
+            RequestError: The store cannot be used now.
+            HttpRefused: There is no room for it, or serving is about to end.
+        """
+        assert self._kept is not None
+        if await self.has(id):
+            return None
+        data = await self._kept.find(id)
+        if data is None or KeptSession.decode(data).principal != call.principal:
+            return None  # it is refused like one that never was
+        taking = self._taking.get(id)
+        if taking is None and id not in self._sessions:
+            self._check_serving()
+            self._taking[id] = taking = _Taking()
+            # It goes on if the client of this request leaves.
+            self._nursery.start_soon(self._take, call, id, taking, self._kept, name=f"taking session {id[:8]}…")
+        if taking is None:
+            return None
+        await taking.done.wait()
+        if taking.problem is not None:
+            raise taking.problem
+        return taking.owner
+
+    async def _take(self, call: HttpCall, id: str, taking: _Taking, store: SessionStore) -> None:
+        try:
+            taken = await store.take(id)
+            if isinstance(taken, TakenSession):
+                try:
+                    await self._go_on(call, id, taken)
+                except BaseException:
+                    if id not in self._sessions:
+                        await self._give_back(id, store)
+                    raise
+            else:
+                taking.owner = taken
+            taking.problem = None
+        except (RequestError, HttpRefused) as error:
+            taking.problem = error
+        except Exception:
+            # The boundary of one session.
+            _log.exception("a session that another process had cannot be taken")
+            taking.problem = HttpRefused(503, "the session cannot be taken from another process")
+        finally:
+            del self._taking[id]
+            taking.done.set()
+
+    async def _give_back(self, id: str, store: SessionStore) -> None:
+        """Let others take a session that cannot be served here."""
+        with trio.move_on_after(self._server.limits.goodbye_timeout, shield=True), suppress(RequestError):
+            await store.release(id)
+
+    async def _go_on(self, call: HttpCall, id: str, taken: TakenSession) -> None:
+        kept = KeptSession.decode(taken.data)
+        session = self._new_session(call, id, self._store, self._places)
+        self._begin_record(session, kept)
+        session.begin_after(taken.turn * TURN)
+        self._serve(session, call.key)
+        await session.say_again(kept)
+        if session.has_failed:
+            session.end("its handshake was refused")
+            raise session_ended()
+        _log.info("session %.8s… of another process goes on here", id)
+
+    def look_again(self) -> None:
+        """Look which sessions others have taken, who may have taken this process for gone. Never waits."""
+        for session in tuple(self._sessions.values()):
+            if session.record is not None:
+                self._nursery.start_soon(self._look_again, session, session.record)
+
+    @staticmethod
+    async def _look_again(session: LegacySession, record: SessionRecord) -> None:
+        with suppress(HttpRefused):  # then it is found out when it is kept for the next time
+            if not await record.keep():
+                session.lose()
 
     # How it ends.
 

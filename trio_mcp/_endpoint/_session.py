@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeVar, final
 
@@ -20,11 +20,11 @@ import trio
 from .._channel import Incoming, Origin
 from .._codec import _json
 from .._codec._json import cost_of, is_object
-from .._codec._jsonrpc import Request, RequestId
+from .._codec._jsonrpc import Request, RequestId, encode_notification, parse_message
 from .._core._account import Loan, Overdrawn
 from .._core._framing import encode_sse_event
-from .._core._http1 import LAST_EVENT_ID, SESSION_ID, HeaderField
-from .._core._http_rules import HttpRefused, HttpServerSettings
+from .._core._http1 import LAST_EVENT_ID, SESSION_ID, HeaderField, Headers
+from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._core._lifecycle import Agreement
 from .._errors import SERVER_BUSY
 from .._logs import Log
@@ -36,6 +36,7 @@ from .._server._server import Hosted
 from .._trio import open_hidden_nursery
 from ._call import HttpCall, RequestSlot, connected, nothing
 from ._event_store import EventStore
+from ._kept import KeptSession, SessionRecord
 from ._session_channel import HttpOrigin, PostBody, PostOrigin, SessionChannel, SessionLoans, too_many
 from ._streams import EventStream, EventWriter
 
@@ -173,6 +174,7 @@ class LegacySession:
 
     Attributes:
         loans: What is lent for it; set before it is served.
+        record: What is kept of it for another process; `None` if it ends with this one. Set before it is served.
         revision: What its handshake agreed on; `None` before, and if that was refused.
     """
 
@@ -184,6 +186,7 @@ class LegacySession:
     _assumed: Agreement | None = attrs.field(alias="assumed", default=None, kw_only=True)
     _event_type: str | None = attrs.field(alias="event_type", default=None, kw_only=True)
     loans: SessionLoans = attrs.field(init=False)
+    record: SessionRecord | None = attrs.field(default=None, init=False)
     revision: Revision | None = attrs.field(init=False)
     _standalone: EventStream = attrs.field(init=False)
     _channel: SessionChannel = attrs.field(init=False)
@@ -197,7 +200,8 @@ class LegacySession:
     _left: set[RequestId] | None = attrs.field(default=None, init=False)  # cancelled, by a client that has gone
     # What is lent for messages that are served longer than their POSTs are open.
     _outlived: dict[Loan, None] | None = attrs.field(default=None, init=False)
-    _posts: int = attrs.field(default=0, init=False)  # how many had requests
+    _first: int = attrs.field(default=0, init=False)  # the number after which those of this process begin
+    _posts: int = attrs.field(default=0, init=False)  # after it, how many had requests
     _visits: int = attrs.field(default=0, init=False)  # how many requests of its client are open
     _uses: int = attrs.field(default=0, init=False)
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -234,22 +238,28 @@ class LegacySession:
 
     async def serve_session(self, service: Service[Any], shutdown: Shutdown) -> None:
         """Serve it until it is ended, or idle for too long, or `shutdown` ends it."""
+        is_left = False  # for another process
         try:
             async with open_hidden_nursery() as nursery:
                 self._begin(nursery.cancel_scope)
                 self._background = Background(nursery, f"the session with {self._channel.description}")
-                await self._server.serve_beside(
-                    self._background,
-                    service,
-                    self._channel,
-                    shutdown,
-                    assumed=self._assumed,
-                    client=self.loans.client,
-                    keep=partial(self.loans.keep, "subscriptions"),
-                )
+                try:
+                    await self._server.serve_beside(
+                        self._background,
+                        service,
+                        self._channel,
+                        shutdown,
+                        assumed=self._assumed,
+                        client=self.loans.client,
+                        keep=partial(self.loans.keep, "subscriptions"),
+                        after_id=self._first,
+                    )
+                finally:
+                    is_left = self.record is not None and not self._scope.cancel_called
                 nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
             # The boundary of one session: what fails in it ends no other.
+            is_left = False
             _log.exception("%s failed", self._channel.description)
         finally:
             self._has_ended = True
@@ -259,14 +269,86 @@ class LegacySession:
                 loan.give_back()
             for stream in (self._standalone, *self._streams.values()):
                 stream.end()
-            if not self._visits:  # nobody will read what is queued
+            if not (self._visits or is_left):  # nobody will read what is queued
                 self._drop_all()
             for asked in self._asking.values():
                 asked.end()
-            with trio.CancelScope(shield=True):  # neither waits for a client; the store has goodbye_timeout
+            with trio.CancelScope(shield=True):  # neither waits for a client; the stores have goodbye_timeout
                 await self._channel.aclose()
-                if self._store is not None:
-                    await self._event_writer(self._store).forget(self._server.limits.goodbye_timeout)
+                await self._leave_stores(is_left=is_left)
+
+    async def _leave_stores(self, *, is_left: bool) -> None:
+        """Have the stores forget it, unless another process goes on with it."""
+        seconds, record = self._server.limits.goodbye_timeout, self.record
+        if record is not None and record.is_lost:
+            self._drop_all()
+            return
+        if self._store is not None:
+            writer = self._event_writer(self._store)
+            if is_left:
+                await writer.flush(seconds, (self._standalone, *self._streams.values()))
+                if not self._visits:
+                    self._drop_all()
+            else:
+                await writer.forget(seconds)
+        if record is not None:
+            await record.end(seconds, is_over=not is_left)
+
+    # What another process had.
+
+    def begin_after(self, number: int) -> None:
+        """Go on from another process, with greater numbers for all that is numbered. Before it is served."""
+        self._first = self._posts = number
+        self._standalone.go_on(number)
+
+    async def say_again(self, kept: KeptSession) -> None:
+        """Say again what its client has said, to a peer that has not heard it.
+
+        What its client follows, and all lists, are told as changed: they may have, while no process had it.
+        """
+        lists: Sequence[str] = ()
+        self._visit()
+        try:
+            for message in kept.messages():
+                answer = await self._said(message)
+                if message["method"] == "initialize" and answer is not None:
+                    self.revision = _revision_in(answer)
+                    lists = _changing_lists(answer)
+            if kept.is_initialized:
+                self._use()
+                for method in lists:
+                    self._standalone.put(encode_notification(method, None))
+            for uri in kept.followed:
+                self._standalone.put(encode_notification("notifications/resources/updated", {"uri": uri}))
+        finally:
+            self._leave()
+
+    async def _said(self, message: Mapping[str, Any]) -> bytes | None:
+        """Hand over a message; wait for its answer if it is a request, and return that."""
+        body = _json.encode(message)
+        posted = PostBody(body, message, [parse_message(message)])
+        if not posted.requests:
+            self._channel.put_nowait(posted.incoming(HttpOrigin(self.principal, self.loans.client)))
+            return None
+        if posted.begins:
+            self._keep_declared(posted)
+        stream = self._new_stream(STANDALONE)  # nobody reads it but this
+        asked = self._note_asked(posted, stream)
+        origin = PostOrigin(
+            self.principal,
+            stream,
+            self._standalone,
+            partial(self._answered, asked),
+            Headers(),
+            is_releasable=False,
+            keep_answer=self.loans.check_room,
+        )
+        self._channel.put_nowait(posted.incoming(origin))
+        while not stream.is_ended:
+            await stream.wait_changed()
+        answer = stream.sole_message()
+        stream.abandon()
+        return answer
 
     def _begin(self, scope: trio.CancelScope) -> None:
         """Let a scope end it from now on, as it was ended or given a deadline before."""
@@ -278,6 +360,11 @@ class LegacySession:
     def end(self, reason: str) -> None:
         """End it: cancel what it serves. Never waits."""
         self._scope.cancel(reason=reason)
+
+    def lose(self) -> HttpRefused:
+        """End it: another process has taken it. Return the refusal of what cannot be served here. Never waits."""
+        self.end("another process has taken it")
+        return busy(503, "another process has taken the session")
 
     def let_go(self, everything: bool, why: str) -> None:  # noqa: FBT001 - called with one thing or the other
         """End it, or drop what its client may never read. Never waits."""
@@ -373,6 +460,8 @@ class LegacySession:
         """
         self._visit()
         try:
+            if self.record is not None and not await self.record.note(posted):
+                raise self.lose()
             wanted = self._without_cancelled(posted)
             if wanted is not None and wanted.requests:
                 await self._answer(call, slot, wanted, headers)
@@ -494,6 +583,8 @@ class LegacySession:
                 if may_stream and stream.sole_message() is None and not (stream.is_ended and not stream.last):
                     self._streams[stream.number] = stream
                     has_begun = True
+                    if self.record is not None:
+                        await stream.keep_asked(asked.ids)
                     await call.start_stream(headers)
                     if not await stream.deliver(call, 0, prime=self.can_prime):
                         if not asked.ids:
@@ -574,7 +665,7 @@ class LegacySession:
             with connected(call):
                 if stream is None:
                     stream = self._new_stream(number)
-                    is_known = await stream.recall(after)
+                    is_known = await stream.recall(after, is_orphan=number <= self._first)
                 else:
                     is_known = after <= stream.last
                 if not is_known:
@@ -709,6 +800,18 @@ class LegacySession:
         if self._writer is None:
             self._writer = EventWriter(store, self.id, self._forget_ended)
         return self._writer
+
+
+def _changing_lists(answer: bytes) -> list[str]:
+    """Return the methods by which a server that answers a handshake so notifies its client of changed lists."""
+    result = _json.decode(answer).get("result")
+    declared = result.get("capabilities") if is_object(result) else None
+    offers = declared if is_object(declared) else {}
+    return [
+        f"notifications/{name}/list_changed"
+        for name, offer in offers.items()
+        if is_object(offer) and offer.get("listChanged")
+    ]
 
 
 def _revision_in(answer: bytes) -> Revision | None:

@@ -284,6 +284,12 @@ class SessionChannel(Channel):
                 del self._arrivals[arrival]
                 end_message(message.origin)
 
+    def put_nowait(self, message: Incoming) -> None:
+        """Hand over what no POST has brought. Never waits."""
+        hold_message(message.origin)
+        self._arrivals[_Arrival(message, None)] = None
+        self._wake()
+
     def fail(self, ids: Sequence[RequestId], error: RequestError) -> None:
         """Let requests of ours fail that cannot be answered. Never waits."""
         for id in ids:

@@ -148,6 +148,9 @@ class SqliteEventStore:
         for (session,) in found:
             if session in self._sessions:
                 self._look_again(database, session)
+        if self._bounds.are_taken_over:
+            # What others have dropped of ours meanwhile is not known here: each is counted anew when it has more.
+            self._sessions.clear()
 
     def _look_again(self, database: sqlite3.Connection, session: str) -> None:
         """Read from the file how much it holds of a session of ours."""

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, final
 
 import attrs
 import trio
 
+from .._codec import _json
+from .._codec._json import is_array, is_object
+from .._codec._jsonrpc import RequestId, encode_error, read_id
 from .._core._framing import encode_sse_comment, encode_sse_event
 from .._core._http_rules import HttpRefused, audit_http
+from .._errors import SERVER_BUSY, RequestError
 from .._limits import KIB
 from .._logs import Log
 from .._peer._send_queue import SendQueue
@@ -39,6 +43,15 @@ READ_AT_ONCE: Final = 64
 
 MAX_WITHDRAWN: Final = 1_000
 """How many events of a stream can be withdrawn that the store keeps; beyond, the first of them are sent."""
+
+ASKED_SECONDS: Final = 1.0
+"""How long the beginning of a stream waits for the store, in seconds."""
+
+AWAY_SECONDS: Final = 60.0
+"""How long a store may be away, in seconds, before events are lost for streams that are resumed."""
+
+RETRY_SECONDS: Final = 0.5
+"""After how many seconds it is tried again."""
 
 PIECE: Final = 256 * KIB
 """Of what is queued, events are sent together up to so many bytes; a larger one by itself."""
@@ -141,6 +154,39 @@ class StreamWriter:
 
 
 @final
+class Unanswered:
+    """The requests that a stream has not answered, so far as it was read.
+
+    What a stream answers is kept with its events, as number 0: so a process that takes the session knows which
+    requests will never be answered.
+
+    Args:
+        asked: The event of number 0.
+    """
+
+    def __init__(self, asked: bytes) -> None:
+        read = _json.decode(asked)
+        ids = [read_id(each) for each in read] if is_array(read) else []
+        self._left: dict[RequestId | None, None] = dict.fromkeys(ids)
+
+    @staticmethod
+    def encode(ids: Iterable[RequestId]) -> bytes:
+        """Return the event of number 0 of a stream that answers the requests of these ids."""
+        return _json.encode(list(ids))
+
+    def read(self, data: bytes) -> None:
+        """Note a message of the stream."""
+        message = _json.decode(data)
+        if is_object(message) and ("result" in message or "error" in message):
+            self._left.pop(read_id(message.get("id")), None)
+
+    def errors(self) -> list[bytes]:
+        """Return the answers to what is left."""
+        problem = RequestError(SERVER_BUSY, "the process that served the request ended before it was done")
+        return [encode_error(id, problem) for id in self._left if id is not None]
+
+
+@final
 @attrs.define(eq=False)
 class EventStream:
     """One stream of a legacy session: numbered events, for whichever connection reads it at the moment.
@@ -195,6 +241,7 @@ class EventStream:
     _queued_bytes: int = attrs.field(default=0, init=False)
     _stored: float = attrs.field(init=False)  # up to which number; infinite without a store
     _is_kept: bool = attrs.field(default=False, init=False)  # whether events go to the store
+    _asked: bytes = attrs.field(default=b"", init=False)  # until that is stored
     _connection: object | None = attrs.field(default=None, init=False)
     _is_abandoned: bool = attrs.field(default=False, init=False)
     _is_released: bool = attrs.field(default=False, init=False)
@@ -338,6 +385,18 @@ class EventStream:
 
     # What the event writer calls.
 
+    async def keep_asked(self, ids: Iterable[RequestId]) -> None:
+        """Keep which requests it answers, for another process that takes the session; see `Unanswered`.
+
+        A store that is away is not waited for longer than `ASKED_SECONDS`, and has it later.
+        """
+        if self._store is not None:
+            self._asked, self._is_kept = Unanswered.encode(ids), True
+            self._to_be_stored(self)
+            with trio.move_on_after(ASKED_SECONDS):
+                while self._asked:
+                    await self._changed.park()
+
     def unstored(self) -> list[StoredEvent]:
         """Return the events that are not stored yet."""
         events: list[StoredEvent] = []
@@ -345,12 +404,19 @@ class EventStream:
             if number <= self._stored:
                 break
             events.append((number, self._queue[number]))
+        if self._asked:
+            events.append((0, self._asked))
         events.reverse()
         return events
+
+    def to_store(self) -> list[StoredEvent]:
+        """Return those of them that a later connection may ask for."""
+        return self.unstored() if self._is_kept else []
 
     def mark_stored(self, number: int) -> None:
         """Note that every event up to this number is in the store, or never will be."""
         self._stored = max(self._stored, number)
+        self._asked = b""
         self._trim()
 
     def _had(self, number: int) -> None:
@@ -387,17 +453,41 @@ class EventStream:
         """Return the message, if the stream has ended with exactly one."""
         return self._queue.get(1) if self.is_ended and self.last == 1 else None
 
-    async def recall(self, after: int) -> bool:
-        """Become a stream that has ended and is only in the store; return whether that has event `after`."""
+    async def recall(self, after: int, *, is_orphan: bool = False) -> bool:
+        """Become a stream that has ended and is only in the store; return whether that has event `after`.
+
+        Args:
+            after: The number.
+            is_orphan: Whether its process is gone. Then requests that it has not answered fail.
+        """
         self.is_ended = self._is_kept = True
         if self._store is None:
             return False
-        events = await self._store.read(self._session, self.number, after - 1, 1)
+        left = await self._left_unanswered() if is_orphan else None
+        events = await self._store.read(self._session, self.number, -1 if left else after - 1, 1)
         is_known = bool(events)
         while events:
             self.last = self._stored = events[-1][0]
+            if left is not None:
+                for _, data in events:
+                    left.read(data)
             events = await self._store.read(self._session, self.number, self.last, READ_AT_ONCE)
-        return is_known
+        if left is not None and (errors := left.errors()):
+            self.last = max(self.last, after)  # which was sent, and not stored any more
+            await self._store.append(self._session, self.number, list(enumerate(errors, self.last + 1)))
+            self.last = self._stored = self._answered = self.last + len(errors)
+        return is_known and after <= self.last
+
+    async def _left_unanswered(self) -> Unanswered | None:
+        assert self._store is not None
+        first = await self._store.read(self._session, self.number, -1, 1)
+        return Unanswered(first[0][1]) if first and first[0][0] == 0 else None
+
+    def go_on(self, number: int) -> None:
+        """Be a stream whose events up to a number another process has sent and stored."""
+        self.last = self.position = self.offered = number
+        self._stored = number
+        self._is_kept = True
 
     async def deliver(self, call: HttpCall, after: int, *, prime: bool, first: Sequence[bytes] = ()) -> bool:
         """Send events until the stream ends, or is released, or a newer connection takes it over.
@@ -524,6 +614,7 @@ class EventWriter:
         self._on_stored = on_stored
         self._unstored: OrderedDict[EventStream, None] = OrderedDict()
         self._is_running = False
+        self._away_since = math.inf
 
     def soon(self, stream: EventStream, background: Background) -> None:
         """Store what is queued in a stream: at once, where that never waits. Never waits.
@@ -551,15 +642,39 @@ class EventWriter:
                     continue
                 try:
                     await self._store.append(self._session, stream.number, events)
+                except RequestError as error:
+                    if self._may_retry():
+                        self._unstored[stream] = None
+                        await trio.sleep(RETRY_SECONDS)
+                        continue
+                    _log.error("events of %.8s… are lost: %s", self._session, error)
                 except Exception:
                     _log.exception("the event store failed; events of %.8s… are lost", self._session)
+                else:
+                    self._away_since = math.inf
                 self._note_stored(stream, events)
         finally:
             self._is_running = False
 
+    def _may_retry(self) -> bool:
+        """Whether a store that cannot be used now is waited for: what is not stored waits in the streams."""
+        now = trio.current_time()
+        self._away_since = min(self._away_since, now)
+        return now < self._away_since + AWAY_SECONDS
+
     def _note_stored(self, stream: EventStream, events: Sequence[StoredEvent]) -> None:
         stream.mark_stored(events[-1][0])
         self._on_stored(stream)
+
+    async def flush(self, seconds: float, streams: Iterable[EventStream]) -> None:
+        """Store what streams still have that go on in another process, within so many seconds."""
+        try:
+            with trio.move_on_after(seconds):
+                for stream in streams:
+                    if events := stream.to_store():
+                        await self._store.append(self._session, stream.number, events)
+        except Exception:
+            _log.exception("the event store failed; events of %.8s… are lost", self._session)
 
     async def forget(self, seconds: float) -> None:
         """Let the store drop everything of the session, within so many seconds."""

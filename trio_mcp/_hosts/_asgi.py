@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias, final
@@ -25,6 +25,7 @@ from .._core._http_rules import HttpServerSettings
 from .._endpoint._call import SMALL, Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
+from .._endpoint._groups import Store
 from .._endpoint._websockets import GOODBYE, WebSocketCall
 from .._errors import ConnectionLost
 from .._limits import Limits, check_given
@@ -388,6 +389,7 @@ class McpASGI:
         auth: Protects the server by OAuth, instead. Where the application is mounted under a path, clients look
             for its metadata at the root of the host as well: mount `well_known` there.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
+        store: Makes one server of all processes that serve with it; see `serve_http`.
     """
 
     _server: Servable[Any]
@@ -395,6 +397,7 @@ class McpASGI:
     _authenticate: Authenticate | None = attrs.field(default=None, alias="authenticate", kw_only=True)
     _auth: ResourceServer | None = attrs.field(default=None, alias="auth", kw_only=True)
     _event_store: EventStore | None = attrs.field(default=None, alias="event_store", kw_only=True)
+    _store: Store | None = attrs.field(default=None, alias="store", kw_only=True)
     _endpoint: Endpoint | None = attrs.field(default=None, init=False)
     _name: str | None = attrs.field(default=None, init=False)
     _thread: int = attrs.field(default=0, init=False)
@@ -406,6 +409,7 @@ class McpASGI:
             "authenticate": self._authenticate,
             "auth": self._auth,
             "event_store": self._event_store,
+            "store": self._store,
         }
         check_given(open_endpoint, given)
 
@@ -422,13 +426,18 @@ class McpASGI:
         check_trio_runs("McpASGI, for example on Hypercorn with --worker-class trio,")
         if self._endpoint is not None:
             raise RuntimeError("McpASGI runs already")
-        async with open_endpoint(
-            self._server,
-            self._settings,
-            authenticate=self._authenticate,
-            auth=self._auth,
-            event_store=self._event_store,
-        ) as endpoint:
+        async with (
+            nullcontext() if self._store is None else self._store.join() as group,
+            open_endpoint(
+                self._server,
+                self._settings,
+                authenticate=self._authenticate,
+                auth=self._auth,
+                event_store=self._event_store,
+                group=group,
+            ) as endpoint,
+            nullcontext() if group is None else group.serving(endpoint),
+        ):
             self._endpoint, self._name, self._thread = endpoint, SERVED.get(), get_ident()
             try:
                 yield

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, cast, final
@@ -25,7 +25,7 @@ from .._core._http_rules import HttpHost, HttpServerSettings
 from .._endpoint._call import Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
-from .._endpoint._groups import Group
+from .._endpoint._groups import Group, Store
 from .._endpoint._routes import Route, Routes
 from .._http._asgi import AsgiApplication, open_asgi_client
 from .._http._messages import HttpRequest
@@ -83,6 +83,7 @@ async def serve_http(
     authenticate: Authenticate | None = None,
     auth: ResourceServer | None = None,
     event_store: EventStore | None = None,
+    store: Store | None = None,
     routes: Routes | AsgiApplication | None = None,
     shutdown: Shutdown | None = None,
     task_status: trio.TaskStatus[tuple[str, ...]] = trio.TASK_STATUS_IGNORED,
@@ -114,6 +115,9 @@ async def serve_http(
             half a minute. `None` for no authentication: all clients are anonymous.
         auth: Protects the server by OAuth: clients need access tokens. Instead of `authenticate`.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
+        store: `SqliteStore` or `RedisStore`: all processes that serve with the same one are one server, whichever
+            of them a request comes to, and sessions, events and tasks outlive their process. See the chapter on
+            deployment.
         routes: What is served at other paths: functions by path, ``{"/version": version}``, each of which is
             called with the `HttpCall` and answers it by `HttpCall.respond`; or an ASGI application for all of
             them, whose lifespan is entered before clients can connect. Who asks for them is not authenticated;
@@ -140,6 +144,7 @@ async def serve_http(
         authenticate=authenticate,
         auth=auth,
         event_store=event_store,
+        store=store,
         routes=routes,
     )
     await serve_site(site, shutdown, task_status)
@@ -230,6 +235,7 @@ class Site:
     authenticate: Authenticate | None = None
     auth: ResourceServer | None = None
     event_store: EventStore | None = None
+    store: Store | None = None
     routes: Routes | AsgiApplication | None = None
     only_websockets: bool = attrs.field(default=False, kw_only=True)
 
@@ -267,27 +273,30 @@ async def serve_site(
     task_status: trio.TaskStatus[tuple[str, ...]],
     listening: AbstractAsyncContextManager[Listeners] | None = None,
     group: Group | None = None,
+    is_retiring: Callable[[], bool] = lambda: False,
 ) -> None:
     """Serve an endpoint until `shutdown`: over HTTP, or WebSockets and nothing else. See `serve_http`.
 
-    In a group of processes the sockets are given, and the group says who serves what.
+    In a group of processes the sockets are given, and the group says who serves what; `is_retiring` says whether
+    this one ends because another one replaces it.
     """
     hosted(site.server, "serve_websocket()" if site.only_websockets else "serve_http()")
     check_given(serve_site, {"shutdown": shutdown})
     shutdown = Shutdown() if shutdown is None else shutdown
     if listening is None:
         listening = open_listeners(site.host, site.port, site.unix_path, site.unix_mode)
-    running = _open_hosting(site, shutdown, group)
+    running = _open_hosting(site, shutdown, group, is_retiring)
     await serve_until_drain(running, listening, shutdown, _log, task_status.started)
 
 
 @asynccontextmanager
 async def _open_hosting(
-    site: Site, shutdown: Shutdown, group: Group | None
+    site: Site, shutdown: Shutdown, workers: Group | None, is_retiring: Callable[[], bool]
 ) -> AsyncGenerator[Hosting[ConnectionIO]]:
     """Run the endpoint; yield how connections to it are served."""
     async with (
         _open_application(site.routes) as rest,
+        nullcontext(workers) if site.store is None else site.store.join() as group,
         open_endpoint(
             site.server,
             site.settings,
@@ -304,7 +313,7 @@ async def _open_hosting(
     ):
 
         async def finish(connections: Connections[ConnectionIO]) -> None:
-            if group is not None and group.is_retiring:
+            if is_retiring():
                 await run_until_first(partial(_retire, connections), shutdown.wait_abort)
             await run_until_first(endpoint.drain, shutdown.wait_abort)
             with trio.move_on_after(site.server.limits.goodbye_timeout):

@@ -97,6 +97,7 @@ class Hooks:
         on_failure: Called with failures that the transport reports and that concern no single request.
         on_stray: Called with each result that no call waits for: it was given up.
         on_served: Called with each request of the other side that is over.
+        after_id: The ids of this side's requests are greater: answers to others' may still come.
     """
 
     on_frame: OnFrame | None = None
@@ -104,6 +105,7 @@ class Hooks:
     on_failure: Callable[[McpError], object] | None = None
     on_stray: Callable[[Mapping[str, Any]], object] | None = None
     on_served: OnServed | None = None
+    after_id: int = 0
 
 
 _Args = TypeVarTuple("_Args")

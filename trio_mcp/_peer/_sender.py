@@ -61,7 +61,7 @@ class Sender:
     _max_silence: float
     queue: SendQueue = attrs.field(init=False)
     _clocks: tuple[SilenceWatch] | tuple[()] = attrs.field(default=(), init=False)
-    _last_id: int = attrs.field(default=0, init=False)
+    _last_id: int = attrs.field(init=False)
     # A batch needs many places. It waits apart, or it would keep a place from those behind it that need one.
     _turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _batch_turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
@@ -72,6 +72,7 @@ class Sender:
 
     def __attrs_post_init__(self) -> None:
         self.queue = self.writer.queue
+        self._last_id = self._link.hooks.after_id
         if self._max_silence < math.inf:
             self._clocks = (SilenceWatch(self._max_silence, self.calls, self._fail_silent),)
 

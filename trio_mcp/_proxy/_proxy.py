@@ -18,6 +18,7 @@ from .._server._lifetimes import Background, Lifetime
 from .._server._parking import Service, open_service
 from .._server._permits import read_throttle
 from .._server._server import Hosted, Servable
+from .._server._task_store import TaskStore
 from ._session import ProxySession
 from ._upstream import UpstreamOptions, Upstreams
 
@@ -94,8 +95,11 @@ class Proxy(Servable[None]):
         return tuple(Revision)
 
     @asynccontextmanager
-    async def _new_service(self, lifetime: Lifetime | None) -> AsyncGenerator[Service[Any]]:
-        """Open it: all connections to the server end with the body."""
+    async def _new_service(
+        self, lifetime: Lifetime | None, tasks: TaskStore | None
+    ) -> AsyncGenerator[Service[Any]]:
+        """Open it: all connections to the server end with the body. Tasks are the server's."""
+        del tasks
         opening: Any = open_service("proxy", nullcontext(), self._sealer, self._limits, lifetime)
         async with opening as service:
             places = service.account.places(

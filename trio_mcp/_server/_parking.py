@@ -58,7 +58,7 @@ TOKEN_BYTES: Final = 16
 MAX_STATE_BYTES: Final = 64 * KIB
 """What a state may weigh that the client carries from one request to the next: it is sent with each of them."""
 
-_TAG: Final = re.compile(r"w[0-9]{1,9}\.", re.ASCII)
+_TAG: Final = re.compile(r"w[0-9]{1,15}\.", re.ASCII)
 
 
 def tag_of(name: str) -> str:

@@ -80,6 +80,7 @@ class RunOptions(TypedDict, total=False):
         auth: Protects HTTP and WebSockets by OAuth, instead; see `ResourceServer`.
         event_store: An `EventStore` that keeps events for clients of the legacy era over HTTP that lost a
             connection. Default: in memory.
+        store: A `SqliteStore` or `RedisStore`, by which several processes are one server; see `serve_http`.
         routes: What is served over HTTP at other paths; see `serve_http`.
     """
 
@@ -94,6 +95,7 @@ class RunOptions(TypedDict, total=False):
     authenticate: Callable[[Any], Awaitable[str | None] | str | None] | None
     auth: ResourceServer | None
     event_store: Any
+    store: Any
     routes: Mapping[str, Callable[[Any], Awaitable[object]]] | Callable[..., Awaitable[Any]] | None
 
 
@@ -111,7 +113,7 @@ SERVES: Final[Mapping[str, str]] = MappingProxyType(
 
 _OF_LISTENERS: Final = frozenset({"host", "port", "settings", "ssl_context"})
 _OF_WEBSOCKETS: Final = _OF_LISTENERS | {"path", "unix_path", "unix_mode", "authenticate", "auth"}
-_OF_HTTP: Final = _OF_WEBSOCKETS | {"http", "event_store", "routes"}
+_OF_HTTP: Final = _OF_WEBSOCKETS | {"http", "event_store", "store", "routes"}
 _OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "stdio": frozenset[str](),
@@ -208,7 +210,7 @@ class Hosted:
 
     _servable: Servable[Any]
     limits: Limits
-    _new_service: Callable[[Lifetime | None], AbstractAsyncContextManager[Service[Any]]]
+    _new_service: Callable[[Lifetime | None, TaskStore | None], AbstractAsyncContextManager[Service[Any]]]
     new_session: NewSession
     marks_of: Callable[[str, Mapping[str, Any]], tuple[HeaderMark, ...]]
     lacking_scopes: Callable[[str, Mapping[str, Any], Principal | None], frozenset[str] | None] = (
@@ -229,13 +231,17 @@ class Hosted:
         return self._servable.middleware
 
     @asynccontextmanager
-    async def open_service(self, lifetime: Lifetime | None = None) -> AsyncGenerator[Service[Any]]:
+    async def open_service(
+        self, lifetime: Lifetime | None = None, tasks: TaskStore | None = None
+    ) -> AsyncGenerator[Service[Any]]:
         """Run it: enter its lifespan, and leave it after all connections have ended.
+
+        Its tasks are kept in `tasks`, unless its author has said where.
 
         Raises:
             EndedBeforeStart: The lifespan was cancelled while it was being entered.
         """
-        async with self._new_service(lifetime) as service:
+        async with self._new_service(lifetime, tasks) as service:
             self.services.append(service)
             SERVED.set(service.name)  # for the tasks that are started in the block
             try:
@@ -269,11 +275,13 @@ class Hosted:
         client: str | None = None,
         keep: Callable[[int], object] | None = None,
         on_frame: OnFrame | None = None,
+        after_id: int = 0,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve one client of a running server, with background tasks that the caller owns.
 
-        What it keeps is lent to `client`; `keep` is called with how much its subscriptions keep.
+        What it keeps is lent to `client`; `keep` is called with how much its subscriptions keep. What it is asked
+        has ids greater than `after_id`.
         """
         SERVED.set(service.name)
         session = self.new_session(service, background, assumed, client=client, keep=keep)
@@ -282,7 +290,9 @@ class Hosted:
             session,
             self.limits,
             hooks=Hooks(
-                on_frame=on_frame, on_served=access_log(service.records, service.name, channel.transport, session)
+                on_frame=on_frame,
+                on_served=access_log(service.records, service.name, channel.transport, session),
+                after_id=after_id,
             ),
             middleware=self.middleware,
         )
@@ -688,12 +698,14 @@ class Server(AppRegistration, Servable[StateT]):
             stores.append(store)
             yield state
 
-    def _new_service(self, lifetime: Lifetime | None) -> AbstractAsyncContextManager[Service[StateT | None]]:
+    def _new_service(
+        self, lifetime: Lifetime | None, shared: TaskStore | None
+    ) -> AbstractAsyncContextManager[Service[StateT | None]]:
         application = self._application
         check_pages(application)
         if application.custom.keys().isdisjoint(("resources/read", "resources/templates/list")):
             application.completer.check_templates(application.resources.templates())
-        given, stores = self._task_store, list[TaskStore]()
+        given, stores = self._task_store or shared, list[TaskStore]()
         if given is None or not callable(given):
             lifespan = self._lifespan_state()
             stores += [] if given is None else [given]
@@ -708,7 +720,8 @@ class Server(AppRegistration, Servable[StateT]):
             single_use_states=self._single_use_states,
             make_tasks=partial(self._make_tasks, stores),
         )
-        return opening if self._task_store is None else self._taking_over(opening)
+        takes_over = self._task_store is not None or (shared is not None and application.tools.restartable())
+        return self._taking_over(opening) if takes_over else opening
 
     @asynccontextmanager
     async def _taking_over(

@@ -6,16 +6,14 @@ goes cancels its handler as it would directly, and a worker that dies ends its a
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final, final
 
 import trio
 
 from .._core._http1 import HeaderField
-from .._core._http_rules import HttpRefused, HttpServerSettings, busy
+from .._core._http_rules import HttpRefused, HttpServerSettings
 from .._endpoint._call import SMALL, HttpCall, connected
 from .._errors import SERVER_BUSY
 from .._hosts._requests import RequestBody
@@ -26,6 +24,7 @@ from ._frames import (
     DATA,
     END,
     HEAD,
+    MISSING,
     PIECE,
     TAKEN,
     WHOLE,
@@ -40,37 +39,7 @@ from ._frames import (
     headers_in,
     pieces,
 )
-
-CONNECT_SECONDS: Final = 10.0
-"""How long a worker may take to let another one connect, and again to take a request, in seconds."""
-
-_GONE: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK})
-
-
-def socket_of(directory: Path, worker: int) -> Path:
-    """Return where a worker listens for the others."""
-    return directory / f"{worker}.sock"
-
-
-async def connect(directory: Path, worker: int) -> trio.SocketStream | None:
-    """Connect to a worker; `None` if there is none of this number any more.
-
-    Raises:
-        HttpRefused: It does not accept.
-    """
-    try:
-        with trio.fail_after(CONNECT_SECONDS):
-            return await trio.open_unix_socket(socket_of(directory, worker))
-    except OSError as error:
-        if error.errno in _GONE:
-            return None
-        raise busy(503, "the process that has what you go on with takes no more requests") from None
-    except trio.TooSlowError:
-        raise _no_answer() from None
-
-
-def _no_answer() -> HttpRefused:
-    return busy(503, "the process that has what you go on with does not answer")
+from ._reach import CONNECT_SECONDS, Reach, no_answer
 
 
 def _lost() -> HttpRefused:
@@ -81,27 +50,36 @@ def _lost() -> HttpRefused:
 # The worker that has received the request.
 
 
-async def forward(call: HttpCall, directory: Path, worker: int, body: bytes) -> bool:
-    """Have another worker answer a request. Returns false if there is none, and nothing was sent.
+async def forward(call: HttpCall, reach: Reach, process: int, body: bytes | None = None) -> bool:
+    """Have another process answer a request. Returns false if it is gone, or what the request goes on with.
 
-    It counts as a request there; here its connection counts. If the client goes, this returns.
+    Then nothing was done, and the request can be answered here. It counts as a request there; here its connection
+    counts. If the client goes, this returns.
 
     Args:
         call: The request.
-        directory: Where the workers listen.
-        worker: The number of the other.
-        body: The body of the request.
+        reach: How the other one is reached.
+        process: The number of the other.
+        body: The body of the request, if it was read.
 
     Raises:
-        HttpRefused: The other one does not take it in time, or ended before it began to answer.
+        HttpRefused: The other one does not take it in time, or ended before it began to answer; or the body is
+            refused.
     """
     with connected(call):
-        stream = await connect(directory, worker)
-        if stream is None:
-            return False
-        async with stream:
+        stream = await reach.connect(process)
+    if stream is None:
+        return False
+    async with stream:
+        was_read = body is not None
+        if body is None:
+            body = await call.take_body() if call.method == "POST" else b""
+        with connected(call):
             reader = FrameReader(stream)
-            await _hand_over(stream, reader, frame(HEAD, encode_request_head(call, len(body))), body[:PIECE])
+            head = frame(HEAD, encode_request_head(call, len(body)))
+            if not await _hand_over(stream, reader, head, body[:PIECE]):
+                call.kept_body = None if was_read else body
+                return False
             with suppress(trio.BrokenResourceError):  # it may refuse the request before it has all of it
                 for start in range(PIECE, len(body), PIECE):
                     await stream.send_all(frame(BODY, body[start : start + PIECE]))
@@ -113,8 +91,8 @@ async def forward(call: HttpCall, directory: Path, worker: int, body: bytes) -> 
     return True
 
 
-async def _hand_over(stream: trio.SocketStream, reader: FrameReader, head: bytes, body: bytes) -> None:
-    """Send the beginning of a request, and wait until the other worker has taken it.
+async def _hand_over(stream: trio.SocketStream, reader: FrameReader, head: bytes, body: bytes) -> bool:
+    """Send the beginning of a request, and wait until the other process has taken it. Returns whether it has.
 
     The kernel lets others connect to a worker that is stopped, or whose event loop is blocked.
     """
@@ -122,10 +100,12 @@ async def _hand_over(stream: trio.SocketStream, reader: FrameReader, head: bytes
         with trio.fail_after(CONNECT_SECONDS):
             with suppress(trio.BrokenResourceError):
                 await stream.send_all(head + pieces(BODY, body))
-            if await reader.read() is None:
-                raise _lost()
+            found = await reader.read()
     except trio.TooSlowError:
-        raise _no_answer() from None
+        raise no_answer() from None
+    if found is None:
+        raise _lost()
+    return found[0] == TAKEN
 
 
 async def _answer(call: HttpCall, reader: FrameReader) -> None:
@@ -190,6 +170,10 @@ class ForwardedCall(HttpCall):
         """Say that the request is served now. Returns whether anybody still waits for that."""
         await self._write(frame(TAKEN))
         return not self.is_gone
+
+    async def leave(self) -> None:
+        """Say that what the request goes on with is not here."""
+        await self._write(frame(MISSING))
 
     async def receive(self, reader: FrameReader) -> None:
         """Receive the body, and then wait until the client goes."""

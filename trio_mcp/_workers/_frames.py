@@ -1,7 +1,7 @@
-"""What workers send each other over their Unix sockets: frames, each of a kind, a length and a payload.
+"""What processes that serve together send each other: frames, each of a kind, a length and a payload.
 
-    HEAD, BODY…                        a request that another worker is to answer, and its body
-    TAKEN                              it is served now
+    HEAD, BODY…                        a request that another process is to answer, and its body
+    TAKEN  or  MISSING                 it is served now; or what it goes on with is not there
     WHOLE  or  ANSWER, DATA…, END      the answer, in one piece or as it comes
     LINK, CHANGE or TASK…              who has connected, and what has changed there
 
@@ -24,6 +24,7 @@ from .._oauth._principal import ClientCertificate
 HEAD: Final = b"H"
 BODY: Final = b"B"
 TAKEN: Final = b"Y"
+MISSING: Final = b"N"
 WHOLE: Final = b"W"
 ANSWER: Final = b"A"
 DATA: Final = b"D"

@@ -1,6 +1,6 @@
-"""Changes that are told in one worker, told to the clients of the others.
+"""Changes that are told in one process, told to the clients of the others.
 
-Each worker has a connection to each other one, and for each what is still to be sent there. Equal changes merge
+Each process has a connection to each other one, and for each what is still to be sent there. Equal changes merge
 while they wait, as they do on their way to a client; a new one that finds no room drops the oldest, and the log
 says so.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, final
 
 import trio
@@ -19,11 +18,12 @@ from .._codec import _json
 from .._codec._jsonrpc import Encoded, Notification, encode_notification, parse_message
 from .._core._changes import Change, TaskUpdated, notification_of, read_change
 from .._core._http_rules import HttpRefused
+from .._errors import RequestError
 from .._logs import Log
 from .._server._changes import Announcement, ChangeHub
 from .._trio import LightParkingLot
-from ._forwarding import connect
 from ._frames import CHANGE, LINK, TASK, FrameReader, frame
+from ._reach import Reach
 
 _log: Final = Log("trio_mcp.workers")
 
@@ -43,7 +43,7 @@ own clients would miss. A worker that hangs must not keep others from starting."
 
 @final
 class _Outbox:
-    """What waits to be sent to one worker. From any thread."""
+    """What waits to be sent to one process. From any thread."""
 
     def __init__(self, worker: int) -> None:
         self.worker: Final = worker
@@ -62,7 +62,7 @@ class _Outbox:
                 self._bytes -= len(self._items.pop(next(iter(self._items))))
                 dropped += 1
         if dropped:
-            _log.warning("worker %d does not take changes; %d were dropped", self.worker, dropped)
+            _log.warning("process %d does not take changes; %d were dropped", self.worker, dropped)
 
     def take(self) -> bytes:
         with self._lock:
@@ -72,16 +72,19 @@ class _Outbox:
 
 @final
 class Links:
-    """What a worker tells the others, and hears from them.
+    """What a process tells the others, and hears from them.
 
     Args:
-        directory: Where the workers listen.
+        reach: How they are reached.
         number: Its own number.
+        learns: Whether it learns from those that connect, and from those that are gone, which there are; else
+            only `know` says so.
     """
 
-    def __init__(self, directory: Path, number: int) -> None:
-        self._directory = directory
+    def __init__(self, reach: Reach, number: int, *, learns: bool = False) -> None:
+        self._reach = reach
         self._number = number
+        self._learns = learns
         self._outboxes: dict[int, _Outbox] = {}
         self._nursery: trio.Nursery | None = None
         self._run: trio.lowlevel.TrioToken | None = None
@@ -103,21 +106,24 @@ class Links:
             hub.relay = None
 
     def know(self, workers: Iterable[int]) -> None:
-        """Note which workers there are."""
+        """Note which processes there are."""
         others = set(workers) - {self._number}
         for gone in self._outboxes.keys() - others:
-            self._outboxes.pop(gone).scope.cancel(reason="the worker has ended")
+            self._outboxes.pop(gone).scope.cancel(reason="the process has ended")
             self._has_heard.unpark_all()
         for new in sorted(others - self._outboxes.keys()):
-            self._outboxes[new] = outbox = _Outbox(new)
-            if self._nursery is not None:
-                self._nursery.start_soon(self._serve, outbox, name=f"changes for worker {new}")
+            self._know(new)
+
+    def _know(self, new: int) -> None:
+        self._outboxes[new] = outbox = _Outbox(new)
+        if self._nursery is not None:
+            self._nursery.start_soon(self._serve, outbox, name=f"changes for process {new}")
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Begin to tell the others, and wait until those that there are can be heard."""
         self._nursery = nursery
         for outbox in self._outboxes.values():
-            nursery.start_soon(self._serve, outbox, name=f"changes for worker {outbox.worker}")
+            nursery.start_soon(self._serve, outbox, name=f"changes for process {outbox.worker}")
         with trio.move_on_after(START_SECONDS):
             while self._outboxes.keys() - self._heard_from:
                 await self._has_heard.park()
@@ -142,12 +148,17 @@ class Links:
         """Send one worker what waits for it, until it is no more."""
         with outbox.scope:
             while True:
-                with suppress(HttpRefused, trio.BrokenResourceError):
-                    stream = await connect(self._directory, outbox.worker)
+                with suppress(HttpRefused, RequestError, trio.BrokenResourceError):
+                    stream = await self._reach.connect(outbox.worker)
                     if stream is not None:
                         async with stream:
                             await stream.send_all(frame(LINK, b"%d" % self._number))
                             await self._send(outbox, stream)
+                    elif self._learns:
+                        self._outboxes.pop(outbox.worker, None)
+                        self._heard_from.discard(outbox.worker)
+                        self._has_heard.unpark_all()
+                        return
                 await trio.sleep(RETRY_SECONDS)
 
     async def _send(self, outbox: _Outbox, stream: trio.SocketStream) -> None:
@@ -158,8 +169,11 @@ class Links:
                 await self._has_more.park()
 
     async def hear(self, worker: bytes, reader: FrameReader) -> None:
-        """Hear another worker until it ends."""
-        self._heard_from.add(int(worker))
+        """Hear another process until it ends."""
+        number = int(worker)
+        if self._learns and number not in self._outboxes:
+            self._know(number)
+        self._heard_from.add(number)
         self._has_heard.unpark_all()
         while (found := await reader.read()) is not None:
             if self._hub is None:

@@ -35,6 +35,7 @@ from .._server._redis_tasks import (
 from .._server._task_store import SharedTaskStore
 from .._trio import check_trio_runs, open_hidden_nursery
 from . import _redis_store_scripts as scripts
+from ._members import Store
 from ._redis_events import EventBounds, RedisEvents, key_bytes, milliseconds
 
 _log: Final = Log("trio_mcp.workers")
@@ -51,11 +52,12 @@ class _Bounds:
     max_sessions: int
     max_age: float
     lease: float
+    host: str | None
     events: EventBounds
 
 
 @final
-class RedisStore:
+class RedisStore(Store):
     """What processes of several machines share that serve one server: in one Redis.
 
     Each process has a lease there, which it renews; whose lease is over is gone for the others, which then take
@@ -76,6 +78,8 @@ class RedisStore:
             about 500 bytes more for each.
         max_bytes: The same for all sessions of all processes together; beyond, the session that has most loses
             half of its events.
+        host: The address of this machine at which the other processes reach this one; by default the one by which
+            it reaches Redis. It listens there, at a free port.
         seconds: How long anything may take that is wanted of Redis, in seconds, with the wait for a connection.
         lease: After how many seconds without a sign of life a process is gone, by the clock of Redis. At least 1.
         ssl_context: For ``rediss://``; by default what the system trusts, and the name is checked.
@@ -96,6 +100,7 @@ class RedisStore:
         max_session_events: int = 10_000,
         max_session_bytes: int = 64 * 1024 * 1024,
         max_bytes: int = 1024 * 1024 * 1024,
+        host: str | None = None,
         seconds: float = 5.0,
         lease: float = 30.0,
         ssl_context: ssl.SSLContext | None = None,
@@ -111,6 +116,7 @@ class RedisStore:
             check_whole("max_sessions", max_sessions),
             max_age,
             check_seconds("lease", lease, may_be_zero=False),
+            host,
             events,
         )
         if not SHORTEST_LEASE <= lease <= LONGEST_LEASE:
@@ -167,7 +173,7 @@ class RedisSharedStore:
     Args:
         place: Where Redis is.
         prefix: What all keys begin with, before a colon.
-        bounds: What is kept, and how long a lease is.
+        bounds: What is kept, how long a lease is, and where this machine is.
         seconds: How long any request may take, with the wait for a connection.
         tasks: Its tasks, over a connection of their own.
 
@@ -175,7 +181,7 @@ class RedisSharedStore:
         link: The connection.
         number: See `SharedStore`.
         secret: See `SharedStore`; another one than before, if Redis was emptied and others have been there first.
-        host: The address at which this end of the connection is; `None` for a Unix socket.
+        host: See `SharedStore`.
     """
 
     def __init__(
@@ -215,7 +221,7 @@ class RedisSharedStore:
             state, number, self.secret, self._server = answer
             self._known = self._generation
             self.number = int(number)
-            self.host = host
+            self.host = self._bounds.host or host
         if state == b"doubt":
             _log.warning(
                 "this process was away from Redis for longer than its lease of %g s, or was taken for gone, or "

@@ -16,6 +16,7 @@ from .._core._http_rules import HttpHost, HttpServerSettings
 from .._core._reconnect import RestartPolicy
 from .._endpoint._call import Authenticate
 from .._endpoint._event_store import EventStore
+from .._endpoint._groups import Store
 from .._endpoint._routes import Routes
 from .._hosts._serve_http import Site, url_of
 from .._http._asgi import AsgiApplication
@@ -42,6 +43,7 @@ def run_workers(
     authenticate: Authenticate | None = None,
     auth: ResourceServer | None = None,
     event_store: EventStore | None = None,
+    store: Store | None = None,
     routes: Routes | AsgiApplication | None = None,
     restart: RestartPolicy | None = None,
 ) -> None:
@@ -74,6 +76,7 @@ def run_workers(
         authenticate: Authenticates each request; one that is forwarded, in both processes.
         auth: Protects the server by OAuth, instead.
         event_store: Keeps events for clients of the legacy era.
+        store: See `serve_http`: then sessions, events and tasks outlive a worker, and other processes can join.
         routes: What is served at other paths.
         restart: With which pauses a worker that died is started again, and how often in a row without having
             served. Default: `RestartPolicy()`.
@@ -103,6 +106,7 @@ def run_workers(
             authenticate=authenticate,
             auth=auth,
             event_store=event_store,
+            store=store,
             routes=routes,
         )
         taken = taken_assignment()

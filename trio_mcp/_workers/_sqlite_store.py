@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final, final
 
@@ -25,6 +25,7 @@ from .._server._sqlite_files import LOCK_SECONDS, SqliteThread, make_private, us
 from .._server._sqlite_tasks import open_sqlite_task_store
 from .._server._task_store import SharedTaskStore
 from .._trio import check_trio_runs, open_hidden_nursery, wall_time
+from ._members import Store
 
 SECRET_BYTES: Final = 32
 
@@ -44,7 +45,7 @@ _COLUMNS: Final = {
 #   gone from the start, so that what holds for the sessions of dead processes holds for these.
 # * A number is used once: AUTOINCREMENT gives none again, even if its row was removed.
 # * `at` is when a process joined, or, of one that is gone, when it was found so.
-# * Triggers count the sessions, for all processes.
+# * Triggers count the sessions, for all processes, and remove processes that are gone with their last session.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS shared (secret BLOB NOT NULL, sessions INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS processes (
@@ -67,12 +68,18 @@ CREATE TRIGGER IF NOT EXISTS session_added AFTER INSERT ON sessions BEGIN
 END;
 CREATE TRIGGER IF NOT EXISTS session_removed AFTER DELETE ON sessions BEGIN
     UPDATE shared SET sessions = sessions - 1;
+    DELETE FROM processes
+        WHERE number = old.owner AND is_gone AND NOT EXISTS (SELECT * FROM sessions WHERE owner = old.owner);
+END;
+CREATE TRIGGER IF NOT EXISTS session_moved AFTER UPDATE OF owner ON sessions BEGIN
+    DELETE FROM processes
+        WHERE number = old.owner AND is_gone AND NOT EXISTS (SELECT * FROM sessions WHERE owner = old.owner);
 END;
 """
 
 
 @final
-class SqliteStore:
+class SqliteStore(Store):
     """Keeps what processes of one machine need to serve one server together, in one SQLite file.
 
     Sessions, their events, and tasks are still there when the process that had them was killed, and when all are
@@ -127,7 +134,7 @@ class SqliteStore:
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def _naming(path: str) -> Generator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -141,7 +148,7 @@ class _Joined:
 
     thread: SqliteThread
     number: int
-    secret: bytes
+    secret: bytes = attrs.field(repr=False)
 
     async def leave(self) -> None:
         await self.thread.close(_mark(self.number, wall_time()))

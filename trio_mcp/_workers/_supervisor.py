@@ -17,7 +17,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -32,6 +31,7 @@ from .._logs import Log
 from .._server._lifetimes import Shutdown
 from .._server._serve import announce_urls, run_until_signal
 from .._trio import open_hidden_nursery
+from ._reach import private_directory
 
 if sys.platform != "win32":
     from ._worker import READY, VARIABLE, Assignment, shown_to_worker
@@ -45,19 +45,6 @@ KEY_BYTES: Final = 32
 LEAVING_SECONDS: Final = 30.0
 """How long the next worker keeps its place while one that was replaced still ends, in seconds. What its handlers
 do to clean up has no bound."""
-
-
-LONGEST: Final = 103 - len("/999999999.sock")
-"""How long the path of the folder of sockets may be, in bytes: no system takes longer ones for a socket."""
-
-
-def private_directory() -> Path:
-    """Make a folder for sockets that only this user can enter; in ``/tmp`` where `TMPDIR` is too long."""
-    made = tempfile.mkdtemp(prefix="trio-mcp-")
-    if len(os.fsencode(made)) > LONGEST:
-        Path(made).rmdir()
-        made = tempfile.mkdtemp(prefix="trio-mcp-", dir="/tmp")
-    return Path(made)
 
 
 @final

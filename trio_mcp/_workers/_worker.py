@@ -1,15 +1,11 @@
-"""A worker: a process that a supervisor has started, and that serves with others what one server is.
+"""A worker: a process that a supervisor has started, and what the supervisor says to it.
 
-What its clients carry names it: the ids of sessions and sealed states begin with its tag, ``w7.``. Who it was is
-never used again, so a tag whose worker has ended leads nowhere. The tag of a state is part of what it is sealed
-for, so that nobody can send it elsewhere.
+What it does with the others of its group is in `_members`.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 import json
 import os
 import select
@@ -19,36 +15,23 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, final
-from urllib.parse import parse_qs
-from weakref import WeakKeyDictionary
+from typing import Final, final
 
 import attrs
 import trio
 
-from .._codec import _json
-from .._codec._json import is_array, is_object
-from .._codec._jsonrpc import Request
-from .._core._http1 import PROTOCOL_VERSION, SESSION_ID
-from .._endpoint._call import HttpCall, RequestSlot
-from .._endpoint._endpoint import Endpoint
-from .._endpoint._groups import Answers, Decodes, ServesModern
-from .._endpoint._session import session_ended
-from .._hosts._listening import BACKLOG, Listeners
+from .._hosts._listening import Listeners
 from .._hosts._serve_http import Site, serve_site
 from .._logs import Log
 from .._revisions import Revision
 from .._server._lifetimes import Shutdown
-from .._server._parking import Service, tag_of
 from .._server._serve import run_until_signal
-from .._server._server import Hosted
 from .._trio import open_hidden_nursery
-from ._forwarding import ForwardedCall, forward, socket_of
-from ._frames import HEAD, LINK, FrameReader
-from ._links import Links
+from ._members import Members
+from ._reach import WorkerReach
 
 assert sys.platform != "win32"
 
@@ -163,42 +146,28 @@ def _end_with(descriptor: int) -> None:
 
 
 @final
-class WorkerGroup:
-    """A worker as its endpoint sees it; a `Group`.
+class Worker:
+    """A worker, as its supervisor sees it.
 
     Args:
         assignment: What the supervisor has told it.
         control: The connection to the supervisor.
 
     Attributes:
+        group: Those that it serves with.
         is_retiring: Whether another worker has replaced it.
     """
 
     def __init__(self, assignment: Assignment, control: socket.socket) -> None:
         self._assignment = assignment
         self._directory = Path(assignment.directory)
-        self._number = assignment.number
+        reach = WorkerReach(self._directory, assignment.number)
+        self.group: Final = Members(reach, assignment.number, assignment.key)
+        self.group.links.know(assignment.workers)
         control.setblocking(False)
         self._control = trio.SocketStream(trio.socket.from_stdlib_socket(control))
-        self._links = Links(self._directory, self._number)
-        self._links.know(assignment.workers)
         self._has_no_supervisor = False
         self.is_retiring = False
-
-    # What the group shares.
-
-    def secret(self, purpose: str) -> bytes:
-        """Return a secret that the group shares, for one purpose."""
-        return hmac.digest(self._assignment.key, f"trio-mcp workers: {purpose}".encode("ascii"), hashlib.sha256)
-
-    def join(self, service: Service[Any], served: Hosted) -> None:
-        """Have a server say in what its clients carry that this worker remembers it."""
-        service.join(f"w{self._number}.", self.secret("states"))
-        hub = served.join(self.secret("cursors"))
-        if hub is not None:
-            self._links.attach(hub)
-
-    # The supervisor.
 
     @asynccontextmanager
     async def listening(self) -> AsyncGenerator[Listeners]:
@@ -229,8 +198,8 @@ class WorkerGroup:
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     told = json.loads(line)
-                    self._links.know(told["workers"])
-                    if self._number not in told["workers"]:
+                    self.group.links.know(told["workers"])
+                    if self._assignment.number not in told["workers"]:
                         self.is_retiring = True
                         shutdown.drain()
         self._has_no_supervisor = True
@@ -250,138 +219,6 @@ class WorkerGroup:
         with suppress(OSError):
             self._directory.rmdir()
 
-    # The other workers.
-
-    @asynccontextmanager
-    async def serving(self, endpoint: Endpoint) -> AsyncGenerator[None]:
-        """Serve what other workers forward to an endpoint while the body runs."""
-        path = socket_of(self._directory, self._number)
-        with closing(socket.socket(socket.AF_UNIX)) as sock:
-            sock.setblocking(False)
-            sock.bind(str(path))
-            sock.listen(BACKLOG)
-            listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
-
-            async def serve(stream: trio.SocketStream) -> None:
-                await self._serve(stream, endpoint)
-
-            try:
-                async with open_hidden_nursery() as nursery:
-                    nursery.start_soon(trio.serve_listeners, serve, [listener])  # noqa: ASYNC113 - it listens already
-                    await self._links.start(nursery)
-                    yield
-                    self._links.detach()
-                    nursery.cancel_scope.cancel(reason="the endpoint was closed")
-            finally:
-                with suppress(OSError):
-                    path.unlink()
-
-    async def _serve(self, stream: trio.SocketStream, endpoint: Endpoint) -> None:
-        """Serve a connection of another worker."""
-        reader = FrameReader(stream)
-        try:
-            async with stream:
-                found = await reader.read()
-                if found is not None and found[0] == LINK:
-                    await self._links.hear(found[1], reader)
-                elif found is not None and found[0] == HEAD:
-                    call = ForwardedCall(stream, _json.decode(found[1]), endpoint.settings)
-                    del found
-                    if not await call.take():
-                        return  # it was refused there meanwhile: its client may ask again
-                    async with open_hidden_nursery() as nursery:
-                        nursery.start_soon(call.receive, reader)
-                        await endpoint.handle(call)
-                        nursery.cancel_scope.cancel()
-        except Exception:
-            # The boundary of one connection.
-            _log.exception("a connection of another worker failed")
-
-    def _owner(self, name: object) -> int | None:
-        """Return the number of the other worker that remembers what has this name; `None` if no other does."""
-        tag = tag_of(name) if isinstance(name, str) else ""
-        number = int(tag[1:-1]) if tag else self._number
-        return None if number == self._number else number
-
-    def by_session(self, answer: Answers) -> Answers:
-        """Forward requests of sessions that other workers have, and have the others answered."""
-
-        async def serve(call: HttpCall, slot: RequestSlot) -> None:
-            id = call.headers.get(SESSION_ID)
-            if id is None or (owner := self._owner(id)) is None or not _may_go_on(call):
-                await answer(call, slot)
-            elif (
-                call.headers.get(PROTOCOL_VERSION) in _MODERN
-            ):  # it has no sessions, and what it sends names none
-                await answer(call, slot)
-            else:
-                await self._forward(call, owner)
-
-        return serve
-
-    def by_query(self, answer: Answers) -> Answers:
-        """The same for HTTP+SSE, where the session is in the query."""
-
-        async def serve(call: HttpCall, slot: RequestSlot) -> None:
-            ids = parse_qs(call.query).get("session_id", [])
-            owner = self._owner(ids[0]) if len(ids) == 1 else None
-            if owner is None or not _may_go_on(call):
-                await answer(call, slot)
-            else:
-                await self._forward(call, owner)
-
-        return serve
-
-    async def _forward(self, call: HttpCall, owner: int) -> None:
-        # Nothing here keeps the body while the other one answers.
-        if not await forward(
-            call, self._directory, owner, await call.read_body() if call.method == "POST" else b""
-        ):
-            raise session_ended()
-
-    def by_state(self, decode: Decodes, serve: ServesModern) -> tuple[Decodes, ServesModern]:
-        """Forward modern requests that go on with what other workers have, and have the others served.
-
-        They are forwarded as they were received: a proof may have a digest of the body. Where the other one has
-        ended, the request is served here: a handler that is run again needs no more than its state, and any other
-        state is refused.
-        """
-        # Of requests that are about to be forwarded; others are not kept.
-        bodies = WeakKeyDictionary[HttpCall, tuple[int, bytes]]()
-
-        def decode_and_keep(call: HttpCall, body: bytes) -> Any:
-            value = decode(call, body)
-            if is_object(value) and is_object(params := value.get("params")):
-                owner = self._owner(_carried(value.get("method"), params))
-                if owner is not None and _may_go_on(call):
-                    bodies[call] = owner, body
-            return value
-
-        async def serve_or_forward(call: HttpCall, request: Request) -> None:
-            found = bodies.pop(call, None)
-            if found is None or not await forward(call, self._directory, *found):
-                await serve(call, request)
-
-        return decode_and_keep, serve_or_forward
-
-
-def _may_go_on(call: HttpCall) -> bool:
-    """Whether a request may be forwarded: none is twice, and a WebSocket is a session by itself."""
-    return not (isinstance(call, ForwardedCall) or call.is_websocket)
-
-
-def _carried(method: object, params: Mapping[str, Any]) -> object:
-    """Return by what a request names what it goes on with: a state, or the id of a task, or the first of several.
-
-    What else is listened to beside tasks is heard in every worker.
-    """
-    if method == "subscriptions/listen":
-        wanted = params.get("notifications")
-        tasks = wanted.get("taskIds") if is_object(wanted) else None
-        return tasks[0] if is_array(tasks) and tasks else None
-    state = params.get("requestState")
-    return params.get("taskId") if state is None and str(method).startswith("tasks/") else state
-
 
 def serve_as_worker(taken: tuple[Assignment, socket.socket], site: Site) -> None:
     """Serve until the supervisor, or a signal, ends it.
@@ -392,13 +229,14 @@ def serve_as_worker(taken: tuple[Assignment, socket.socket], site: Site) -> None
     """
 
     async def serve(*, shutdown: Shutdown) -> None:
-        group = WorkerGroup(*taken)
+        worker = Worker(*taken)
+        group = worker.group if site.store is None else None
         try:
             async with open_hidden_nursery() as nursery:
-                nursery.start_soon(group.obey, shutdown)
-                await serve_site(site, shutdown, group, group.listening(), group)
+                nursery.start_soon(worker.obey, shutdown)
+                await serve_site(site, shutdown, worker, worker.listening(), group, lambda: worker.is_retiring)
                 nursery.cancel_scope.cancel(reason="serving ended")
         finally:
-            group.clean_up()
+            worker.clean_up()
 
     run_until_signal(serve)

@@ -95,7 +95,7 @@ def test_changes_merge_and_the_oldest_are_dropped(caplog: pytest.LogCaptureFixtu
     for number in range(MAX_WAITING + 2):
         outbox.add(ResourceUpdated(f"thing://{number}"), b"%d " % number)
     assert outbox.take().startswith(b"2 3 4 ")
-    assert "worker 2 does not take changes; 1 were dropped" in caplog.text
+    assert "process 2 does not take changes; 1 were dropped" in caplog.text
     for letter in (b"a", b"b"):
         outbox.add(ResourceUpdated(letter.decode()), letter * 10_000_000)
     assert outbox.take()[:1] == b"b"

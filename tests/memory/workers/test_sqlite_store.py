@@ -15,11 +15,10 @@ import trio
 import trio.testing
 from inside_base import SERVER_BUSY
 from inside_endpoint import SharedStore, TakenSession
-from inside_workers import SqliteStore
 from shared.server_sqlite_tasks import posix, rows
 from store_tests import SharedStoreTests
 
-from trio_mcp import RequestError
+from trio_mcp import RequestError, SqliteStore
 
 
 class TestSqlite(SharedStoreTests):
@@ -71,6 +70,7 @@ async def test_sessions_are_bounded(tmp_path: Path) -> None:
         await store.sessions.release("mine 3")
         assert await store.sessions.keep("yet another", b"1"), "nobody serves what was released"
         assert sessions_in(path) == ["mine 1", "mine 2", "mine 4", "one more", "yet another"]
+        assert rows(path, "SELECT number FROM processes") == [store.number], "nor is kept who had what"
 
 
 async def test_what_the_dead_have_left_is_removed(tmp_path: Path, mock_clock: trio.testing.MockClock) -> None:
@@ -81,8 +81,9 @@ async def test_what_the_dead_have_left_is_removed(tmp_path: Path, mock_clock: tr
     def numbers() -> list[Any]:
         return rows(path, "SELECT number FROM processes ORDER BY number")
 
-    async with joining.open() as store, joining.open() as alive:
+    async with joining.open() as store, joining.open() as alive, joining.open() as idle:
         await alive.announce("alive")
+        await idle.announce("idle")
         async with joining.open() as killed:
             await killed.announce("killed")
             await killed.sessions.keep("dead", b"1")
@@ -101,16 +102,18 @@ async def test_what_the_dead_have_left_is_removed(tmp_path: Path, mock_clock: tr
         await store.sessions.keep("b", b"1")
         assert sessions_in(path) == ["a", "b", "living", "taken"]
         assert rows(path, "SELECT session FROM events") == []
-        assert numbers() == [store.number, alive.number]
+        assert numbers() == [store.number, alive.number, idle.number]
         # One that has not said where it is, and has nothing, is not waited for; but it may still come.
         async with joining.open() as late:
             mock_clock.jump(101)
             await store.sessions.keep("c", b"1")
-            assert numbers() == [store.number, alive.number]
-            await late.announce("late")
-            assert (await store.others())[late.number] == "late"
+            assert numbers() == [store.number, alive.number, idle.number]
+            async with joining.open() as later:
+                assert later.number == late.number + 1, "its number is its own"
             assert await late.sessions.keep("d", b"1")
             assert await store.sessions.take("d") == late.number
+            await late.announce("late")
+            assert (await store.others())[late.number] == "late"
 
 
 async def test_the_events_of_the_living_are_kept_for_as_long_as_those_of_the_dead(
@@ -127,6 +130,40 @@ async def test_the_events_of_the_living_are_kept_for_as_long_as_those_of_the_dea
         await store.events.append("s", 1, [(2, b"x")])
         assert list(await other.events.read("s", 1, 0, 9)) == [(2, b"x")]
         assert await other.sessions.find("s") == b"1"
+
+
+async def test_what_another_process_found_too_old_counts_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a session that lives for long would lose events for want of room that there is."""
+    joining, most = SqliteStore(tmp_path / "s", max_age=100), 10_000
+    async with joining.open() as store, joining.open() as other:
+        await store.events.append("s", 1, [(number, b"") for number in range(most)])
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 101)
+        await other.events.append("t", 1, [(1, b"x")])
+        for number in range(most, most + 20):
+            await store.events.append("s", 1, [(number, b"")])
+        kept = [number for number, _ in await store.events.read("s", 1, 0, 99)]
+        assert kept == list(range(most + 1, most + 20)), "all but one, before it looked"
+
+
+async def test_events_count_for_the_process_that_has_their_session(tmp_path: Path) -> None:
+    """Not for one that has released it, or lost it: that would have no room for others any more."""
+    joining = SqliteStore(tmp_path / "s")
+    async with joining.open() as store, joining.open() as other:
+        counted: Any = store.events
+        for id in ("released", "lost"):
+            await store.sessions.keep(id, b"1")
+            await store.events.append(id, 1, [(1, b"x" * 800)])
+        assert counted._shares.size == 2_000
+        await store.sessions.release("released")
+        assert counted._shares.size == 1_000
+        await other.gone(store.number)
+        await other.sessions.take("lost")
+        assert await store.sessions.keep("lost", b"2") is False
+        assert counted._shares.size == 0
+        assert await other.events.read("lost", 1, 0, 9) == [(1, b"x" * 800)]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 from inside_endpoint import SharedStore
-from inside_workers import RedisStore
 from redis_server import Redis, running_redis
 from store_tests import SharedStoreTests
+
+from trio_mcp import RedisStore
 
 
 class TestRedis(SharedStoreTests):

@@ -16,10 +16,10 @@ import pytest
 import trio
 from inside_base import SERVER_BUSY
 from inside_endpoint import TakenSession
-from inside_workers import KEEP, RedisSharedStore, RedisStore
+from inside_workers import KEEP, RedisSharedStore
 from redis_server import Redis, free_port, running_redis
 
-from trio_mcp import RequestError
+from trio_mcp import RedisStore, RequestError
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="Redis and its sockets are those of Unix"),
@@ -134,7 +134,7 @@ async def test_who_leaves_is_gone_at_once_and_its_events_stay(redis: Redis) -> N
 PROCESS = """
 import sys, time, trio
 sys.path[:0] = sys.argv[2:]
-from inside_workers import RedisStore
+from trio_mcp import RedisStore
 async def main():
     async with RedisStore(sys.argv[1], lease=1).open() as store:
         doubts = []

@@ -13,7 +13,8 @@ import sys
 
 import trio
 from inside_endpoint import SharedStore
-from inside_workers import SqliteStore
+
+from trio_mcp import SqliteStore
 
 
 async def line() -> None:

@@ -18,7 +18,7 @@ from inside_wire import Request, decode, parse_message
 from inside_workers import (
     Assignment,
     FrameReader,
-    WorkerGroup,
+    Worker,
     encode_answer_head,
     encode_whole,
     frame,
@@ -39,6 +39,13 @@ def asked(value: Any) -> Request:
     return message
 
 
+class _NoSessions:
+    def is_here(self, id: str) -> bool:
+        del id
+        return False
+
+
+NO_SESSIONS = cast("Any", _NoSessions())
 BODY = b'{ "jsonrpc":"2.0", "id":1, "method":"tools/call", "params":{"requestState":"w2.x"} }'
 WHOLE = frame(b"W", encode_whole(encode_answer_head(200, []), b"{}"))
 BEGUN = frame(b"A", encode_answer_head(200, [])) + frame(b"D", b"one")
@@ -60,7 +67,7 @@ async def test_a_request_is_forwarded_as_it_was_received(
     """A proof may have a digest of the body. What breaks off is not taken for complete."""
     ours, theirs = socket.socketpair()
     with ours, theirs, trio.socket.socket(socket.AF_UNIX) as sock:
-        group = WorkerGroup(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs)
+        group = Worker(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs).group
         await sock.bind(str(tmp_path / "2.sock"))
         sock.listen()
         received: list[bytes] = []
@@ -102,7 +109,7 @@ async def test_who_does_not_take_a_request_is_waited_for_only_so_long(
     """The kernel lets others connect to a process that is stopped. One that serves may take its time."""
     ours, theirs = socket.socketpair()
     with ours, theirs, trio.socket.socket(socket.AF_UNIX) as sock:
-        group = WorkerGroup(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs)
+        group = Worker(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs).group
         await sock.bind(str(tmp_path / "2.sock"))
         sock.listen()
 
@@ -154,7 +161,7 @@ async def test_what_is_forwarded_counts_while_it_is_in_memory(tmp_path: Path) ->
     body = BODY.replace(b"w2.x", b"w2." + b"x" * 300_000)
     ours, theirs = socket.socketpair()
     with ours, theirs, trio.socket.socket(socket.AF_UNIX) as sock:
-        group = WorkerGroup(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs)
+        group = Worker(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs).group
         await sock.bind(str(tmp_path / "2.sock"))
         sock.listen()
         call = Call()
@@ -195,7 +202,7 @@ async def test_the_modern_era_has_no_sessions(tmp_path: Path, modern: bool) -> N
     """So the field that names one in the legacy era names none there, whatever it says."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        group = WorkerGroup(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs)
+        group = Worker(Assignment(1, str(tmp_path), [], b"k" * 32, [1], None), theirs).group
         answered: list[HttpCall] = []
 
         async def answer(call: HttpCall, slot: object) -> None:
@@ -206,5 +213,5 @@ async def test_the_modern_era_has_no_sessions(tmp_path: Path, modern: bool) -> N
         call.headers = Headers([(b"Mcp-Session-Id", b"w99.x"), (b"MCP-Protocol-Version", version)])
         call.method = "GET"
         with nullcontext() if modern else pytest.raises(HttpRefused, match="names no session"):
-            await group.by_session(answer)(call, slot)
+            await group.by_session(answer, NO_SESSIONS)(call, slot)
         assert answered == [call] * modern

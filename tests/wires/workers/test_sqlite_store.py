@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import trio
 from inside_endpoint import TakenSession
-from inside_workers import SqliteStore
 from places import PROGRAMS, ROOT, TESTS
 from shared.server_sqlite_tasks import posix, rows
+
+from trio_mcp import SqliteStore
 
 PATHS = os.pathsep.join([str(ROOT), str(TESTS / "support")])
 
 
 @contextmanager
-def member(path: Path, part: str) -> Iterator[subprocess.Popen[bytes]]:
+def member(path: Path, part: str) -> Generator[subprocess.Popen[bytes]]:
     """Run a process that has the file open, and kill it at the end."""
     with subprocess.Popen(
         [sys.executable, str(PROGRAMS / "store_member.py"), str(path), part],
