@@ -42,8 +42,8 @@ _log: Final = Log("trio_mcp.workers")
 
 SECRET_BYTES: Final = 32
 
-FIRST: Final = 5 * 10**8
-"""Up to which number the first process has one; those of all have nine digits at most."""
+FIRST: Final = 9 * 10**8
+"""Up to which number a Redis begins that was started or emptied; all have nine digits at most."""
 
 
 @final

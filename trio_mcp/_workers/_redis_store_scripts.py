@@ -24,8 +24,8 @@ What is kept true:
 * A Redis that is full refuses what needs room, if nothing has been written before. So that is written first where
   it may be refused, and last where it must not: by who lives, and by who takes a session.
 * Each script can be sent again, for an answer may be lost: it finds what it has done, and does no more.
-* A number is given once. What Redis has forgotten when it was emptied or started again, it cannot go on with: it
-  begins anywhere, or leaves a gap for what it may have given.
+* A number is given once. When Redis was emptied or started again, it may have forgotten what it gave last, and so
+  each time: it begins anywhere among 900 million, and leaves out what processes have that are there.
 * Sums are kept beside their parts, in one key: they are lost together or not at all.
 """
 
@@ -93,17 +93,15 @@ local known, server, first, since = ARGV[8], ARGV[9], ARGV[10], '0'
 local info = redis.pcall('INFO', 'server')
 local this = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
 local given = call('HMGET', P .. 'numbers', 'last', 'server')
-local state, last = 'ok', tonumber(given[1] or first)
-if given[2] and given[2] ~= this then last = last + 1000 end
+local state, last = 'ok', tonumber(given[2] == this and given[1] or first)
 if me == '0' then
-  last = last + 1
+  repeat last = last + 1 until not call('ZSCORE', members, whole(last))
   me = whole(last)
 else
   local before = call('HMGET', key('member', me), 'generation', 'since')
   if before[1] and tonumber(before[1]) > tonumber(generation) then return {'late'} end
   since = before[2] or generation
   if tonumber(since) > tonumber(known) or server ~= this then state = 'doubt' end
-  if last < tonumber(me) then last = tonumber(me) + 1000 end
 end
 call('PERSIST', key('member', me))
 call('HSET', P .. 'numbers', 'last', whole(last), 'server', this)
