@@ -68,7 +68,7 @@ def reason_of(error: BaseException) -> str:
         if error.status not in PASSING:
             raise OddError(f"{error!r:.300}") from error
         return f"HTTP {error.status}"
-    return f"{type(error).__name__} {error.code}" if isinstance(error, RequestError) else type(error).__name__
+    return f"{error.code}: {error.message:.90}" if isinstance(error, RequestError) else type(error).__name__
 
 
 @final
@@ -311,6 +311,7 @@ class Load:
         ledger: What became of their calls.
         chance: Decides what they do.
         followers: Those that stay.
+        misfortunes: What has befallen the server, and how often.
         is_over: Set when no more calls are to begin.
         may_leave: Set when those that stay may leave.
     """
@@ -320,9 +321,15 @@ class Load:
         self.ledger = Ledger()
         self.chance = random.Random(seed)
         self.followers: list[Follower] = []
+        self.misfortunes = Counter[str]()
         self.is_over = trio.Event()
         self.may_leave = trio.Event()
         self._number = 0
+
+    def line(self) -> str:
+        """Return the figures, in one line."""
+        befallen = ", ".join(f"{number} times {what}" for what, number in sorted(self.misfortunes.items()))
+        return f"{self.ledger.line()}; processes were {befallen or 'left in peace'}"
 
     def token(self, name: str) -> str:
         """Return a token that no other call has."""

@@ -7,12 +7,13 @@ nothing; what is cancelled is cancelled once; and nothing is left. Real processe
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import trio
@@ -29,8 +30,14 @@ pytestmark = [
     pytest.mark.timeout(SECONDS + 600),
 ]
 REVISIONS: Final = (Revision.V2025_06_18, Revision.V2025_11_25, Revision.V2026_07_28)
-EVERY: Final = (2.0, 6.0)
-"""Seconds between two deaths, at least and at most."""
+EVERY: Final = (1.0, 5.0)
+"""Seconds between two misfortunes, at least and at most."""
+
+STOPPED: Final = (1.0, 6.0)
+"""Seconds for which a process is stopped."""
+
+SHORT_LEASE: Final = 2.0
+"""Seconds after which a process that was stopped has lost its sessions, where that is tried."""
 
 AWAY: Final = 10.0
 """Seconds for which a Redis is stopped."""
@@ -38,18 +45,45 @@ AWAY: Final = 10.0
 SETTLING: Final = 90.0
 """Seconds in which all who listen have heard of a change: one that was cut off comes back after half a minute at most."""
 
+VISITORS: Final = 2
+"""Clients of each revision at once, beside the one that stays."""
+
 THINGS: Final = ("end-0", "end-1", "busy", "quiet")
 
 
-async def kill_and_start(group: StoreGroup, load: Load, until: float) -> None:
-    """Kill one of the processes every few seconds, and start it again a moment later."""
+async def end_and_start(members: Sequence[Member], how: signal.Signals, chance: random.Random) -> None:
+    """End some processes, and start them again a moment later."""
+    for member in members:
+        await member.end(how)
+    await trio.sleep(chance.uniform(0, 1.5))
+    for member in members:
+        await member.start()
+
+
+async def stop_for_a_while(member: Member, chance: random.Random) -> None:
+    """Let a process do nothing, and then go on."""
+    member.send_signal(signal.SIGSTOP)
+    try:
+        await trio.sleep(chance.uniform(*STOPPED))
+    finally:
+        member.send_signal(signal.SIGCONT)
+
+
+async def trouble(group: StoreGroup, load: Load, until: float) -> None:
+    """Every few seconds a process is killed and started again; or both; or one leaves, or stops for a while."""
+    chance = load.chance
     while (now := trio.current_time()) < until:
-        await trio.sleep(min(load.chance.uniform(*EVERY), until - now))
+        await trio.sleep(min(chance.uniform(*EVERY), until - now))
         if trio.current_time() < until:
-            member = load.chance.choice(list(group.members))
-            await member.end(signal.SIGKILL)
-            await trio.sleep(load.chance.uniform(0, 1.5))
-            await member.start()
+            what = chance.choices(["killed", "all killed", "left", "stopped"], [6, 1, 2, 2])[0]
+            load.misfortunes[what] += 1
+            member = chance.choice(list(group.members))
+            if what == "stopped":
+                await stop_for_a_while(member, chance)
+            else:
+                members = group.members if what == "all killed" else [member]
+                how = signal.SIGTERM if what == "left" else signal.SIGKILL
+                await end_and_start(members, how, chance)
 
 
 async def misfortunes(group: StoreGroup, load: Load, *, is_away: bool) -> None:
@@ -58,15 +92,15 @@ async def misfortunes(group: StoreGroup, load: Load, *, is_away: bool) -> None:
     if group.kind == "workers":
         await trio.sleep(SECONDS)
     elif group.redis is None or not is_away:
-        await kill_and_start(group, load, now + SECONDS)
+        await trouble(group, load, now + SECONDS)
     else:
-        await kill_and_start(group, load, now + (SECONDS - AWAY) / 2)
+        await trouble(group, load, now + (SECONDS - AWAY) / 2)
         group.redis.stop()
         try:
             await trio.sleep(AWAY)
         finally:
             group.redis.go_on()
-        await kill_and_start(group, load, now + SECONDS)
+        await trouble(group, load, now + SECONDS)
 
 
 async def tell_at_last(group: StoreGroup, load: Load) -> None:
@@ -94,7 +128,8 @@ async def play(group: StoreGroup, load: Load, *, is_away: bool) -> None:
             await staying.start(partial(load.follow, revision, THINGS))
         async with trio.open_nursery() as calling:
             for revision in REVISIONS:
-                calling.start_soon(load.visit, revision)
+                for _ in range(VISITORS):
+                    calling.start_soon(load.visit, revision)
             await misfortunes(group, load, is_away=is_away)
             load.is_over.set()
         await tell_at_last(group, load)
@@ -103,7 +138,7 @@ async def play(group: StoreGroup, load: Load, *, is_away: bool) -> None:
 
 def judge_handlers(group: StoreGroup, ledger: Ledger) -> list[str]:
     """Return what is wrong with what handlers have noted: each call runs once, and is cancelled once."""
-    killed = {pid for member in group.members for pid in member.lives[1:]}
+    killed = {pid for member in group.members for pid in member.killed}
     by_token: dict[str, Counter[str]] = {}
     where: dict[str, int] = {}
     for note in group.notes():
@@ -124,12 +159,11 @@ def judge_handlers(group: StoreGroup, ledger: Ledger) -> list[str]:
 
 def judge_followers(group: StoreGroup, load: Load) -> list[str]:
     """Return who was told too often of what never changed: once for each process that had the session, at most."""
-    kills = sum(len(member.lives) - 1 for member in group.members)
-    most = {True: 0, False: kills}
+    takeovers = sum(len(member.lives) - 1 for member in group.members) + load.misfortunes["stopped"]
     return [
         f"{follower.name} has heard {follower.updates['quiet']} times of what never changed"
         for follower in load.followers
-        if follower.updates["quiet"] > most[follower.is_modern]
+        if follower.updates["quiet"] > (0 if follower.is_modern else takeovers)
     ]
 
 
@@ -150,36 +184,43 @@ async def end_all(members: list[Member]) -> list[str]:
     return problems
 
 
-def judge_rest(group: StoreGroup) -> list[str]:
-    """Return what is left of all processes, and what they were surprised by."""
+def judge_rest(group: StoreGroup, *, is_away: bool) -> list[str]:
+    """Return what is left of all processes, and what they were surprised by; a Redis that is away surprises its client."""
     lives = [pid for member in group.members for pid in member.lives]
     problems = [f"process {pid} is there" for pid in lives if not gone(pid)]
     problems += [f"{path} is there" for path in group.left()]
     said = group.said()
-    if "Traceback" in said:
+    if "Traceback" in said and not is_away:
         begins = said.index("Traceback")
         problems.append(f"{said.count('Traceback')} tracebacks: {said[max(0, begins - 300) : begins + 3_000]}")
     return problems
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_away"),
-    [("workers", False), ("sqlite", False), ("redis", False), ("redis", True)],
-    ids=["workers", "sqlite", "redis", "redis-away"],
-)
+CASES: Final[Mapping[str, tuple[str, bool, dict[str, Any]]]] = {
+    "workers": ("workers", False, {}),
+    "sqlite": ("sqlite", False, {}),
+    "redis": ("redis", False, {}),
+    "redis-away": ("redis", True, {}),
+    "redis-short-lease": ("redis", False, {"lease": SHORT_LEASE}),
+}
+
+
+@pytest.mark.parametrize("case", list(CASES))
 async def test_a_server_outlives_its_processes(
-    kind: str, fresh_seed: int, record_property: Callable[[str, object], None], *, is_away: bool
+    case: str, fresh_seed: int, record_property: Callable[[str, object], None]
 ) -> None:
     """Promise of several processes with one store. Nobody is killed of the workers of one program."""
+    kind, is_away, of_store = CASES[case]
     record_property("chance", f"FRESH_SEED={fresh_seed} SECONDS={SECONDS:g}")
-    async with open_store_group(kind, balance="random;") as group:
-        load = Load(group, f"{fresh_seed}/{kind}/{is_away}")
+    async with open_store_group(kind, balance="random;", of_store=of_store) as group:
+        load = Load(group, f"{fresh_seed}/{case}")
         await play(group, load, is_away=is_away)
-        kills = sum(len(member.lives) - 1 for member in group.members)
-        print(f"{kind}: {load.ledger.line()}, {kills} kills")
-        record_property("chance", f"{kind}: {load.ledger.line()}, {kills} kills")
+        figures = f"{case}: {load.line()}"
+        print(figures)
+        record_property("chance", figures)
         problems = await end_all(list(group.members))
-        problems += judge_handlers(group, load.ledger) + judge_followers(group, load) + judge_rest(group)
+        problems += judge_handlers(group, load.ledger) + judge_followers(group, load)
+        problems += judge_rest(group, is_away=is_away)
     assert load.ledger.odd + problems == []
     assert load.ledger.answered.total() > SECONDS
     assert load.ledger.longest[0] < DEADLINE
