@@ -206,7 +206,7 @@ async def test_a_client_that_goes_while_its_session_is_looked_for() -> None:
         finally:
             group.redis.go_on()
         async with b.connected() as at_b:
-            with trio.fail_after(60):
+            with trio.fail_after(15):  # its lease lasts for 30 s, but it is known that it is gone
                 while (answer := await at_b.send(tool("who"), session)).status == 503:
                     await trio.sleep(0.2)
             assert text_of(answer) == str(b.pid)
