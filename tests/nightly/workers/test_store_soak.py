@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import sys
 from collections import Counter
@@ -206,11 +207,21 @@ def judge_rest(group: StoreGroup, *, is_away: bool) -> list[str]:
     lives = [pid for member in group.members for pid in member.lives]
     problems = [f"process {pid} is there" for pid in lives if not gone(pid)]
     problems += [f"{path} is there" for path in group.left()]
-    said = group.said()
-    if "Traceback" in said and not is_away:
-        begins = said.index("Traceback")
-        problems.append(f"{said.count('Traceback')} tracebacks: {said[max(0, begins - 300) : begins + 3_000]}")
+    if not is_away:
+        problems += _surprises(group.said())
     return problems
+
+
+def _surprises(said: str) -> list[str]:
+    """Return the errors of the tracebacks in a log, each with how often it is there and once with all of it."""
+    found: dict[str, list[str]] = {}
+    for part in said.split("Traceback (most recent call last):\n")[1:]:
+        lines = part.splitlines()
+        end = next(
+            (n for n, line in enumerate(lines) if re.match(r"\s*(\|\s*)?[\w.]+(Error|Exception)\b", line)), 0
+        )
+        found.setdefault(lines[end].strip() if lines else "", []).append("\n".join(lines[: end + 1]))
+    return [f"logged {len(all)} times: {error}\n{all[0]}" for error, all in found.items()]
 
 
 CASES: Final[Mapping[str, tuple[str, bool, dict[str, Any]]]] = {
@@ -239,6 +250,7 @@ async def test_a_server_outlives_its_processes(
         problems += await end_all(list(group.members))
         problems += judge_handlers(group, load.ledger) + judge_followers(group, load)
         problems += judge_rest(group, is_away=is_away)
-    assert load.ledger.odd + problems == []
+    problems += load.ledger.odd
+    assert not problems, "\n".join(problems)
     assert load.ledger.answered.total() > SECONDS
     assert load.ledger.longest[0] < DEADLINE
