@@ -60,12 +60,16 @@ class Reach(Protocol):
         ...
 
 
-def private_directory() -> Path:
-    """Make a folder for sockets that only this user can enter; in ``/tmp`` where `TMPDIR` is too long."""
-    made = tempfile.mkdtemp(prefix=_PREFIX)
-    if len(os.fsencode(made)) > LONGEST:
+def private_directory(within: str | None = None) -> Path:
+    """Make a folder for sockets that only this user can enter: in a folder, or where temporary files are.
+
+    In ``/tmp`` where the names of these are too long for sockets.
+    """
+    for place in (within, None, "/tmp") if within is not None else (None, "/tmp"):
+        made = tempfile.mkdtemp(prefix=_PREFIX, dir=place)
+        if place == "/tmp" or len(os.fsencode(made)) <= LONGEST:
+            break
         Path(made).rmdir()
-        made = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
     return Path(made)
 
 
@@ -164,7 +168,7 @@ class StoreReach:
 
     @asynccontextmanager
     async def _listening_in_private(self) -> AsyncGenerator[trio.SocketListener]:
-        directory = private_directory()
+        directory = private_directory(self._store.folder)
         path = directory / "peers.sock"
         try:
             with _listening_at(path) as listener:

@@ -125,7 +125,8 @@ class SqliteStore(Store):
                 events = await second.enter_async_context(open_events_of_group(self._path, max_age=self._max_age))
             tasks = await third.enter_async_context(open_sqlite_task_store(self._path))
             sessions = _Sessions(joined, events, self._max_sessions, self._max_age)
-            yield _Member(joined.thread, joined.number, joined.secret, sessions, events, tasks)
+            folder = os.path.dirname(os.path.realpath(self._path))
+            yield _Member(joined.thread, joined.number, joined.secret, sessions, events, tasks, folder)
         finally:
             with trio.CancelScope(shield=True):
                 async with open_hidden_nursery() as nursery:
@@ -351,6 +352,7 @@ class _Member:
     sessions: SessionStore
     events: EventStore
     tasks: SharedTaskStore
+    folder: str | None
     host: str | None = None
     on_doubt: Callable[[], object] = lambda: None  # who is gone here is gone
 
