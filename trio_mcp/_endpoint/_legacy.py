@@ -387,13 +387,20 @@ class LegacySessions:
             await store.release(id)
 
     async def _go_on(self, call: HttpCall, id: str, taken: TakenSession) -> None:
+        self._check_serving()
         kept = KeptSession.decode(taken.data)
         session = self._new_session(call, id, self._store, self._places)
         self._begin_record(session, kept)
         session.begin_after(taken.turn * TURN)
         self._serve(session, call.key)
-        with trio.move_on_after(self._settings.message_timeout) as scope:
-            await session.say_again(kept)
+        try:
+            with trio.move_on_after(self._settings.message_timeout) as scope:
+                await session.say_again(kept)
+            if session.has_failed:
+                self._check_serving()
+        except BaseException:
+            session.leave("it cannot be served here")
+            raise
         if scope.cancelled_caught or session.has_failed:
             session.end("its handshake was refused, or took too long")
             raise session_ended()

@@ -208,6 +208,7 @@ class LegacySession:
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _background: Background | None = attrs.field(default=None, init=False)
     _has_ended: bool = attrs.field(default=False, init=False)
+    _is_left: bool = attrs.field(default=False, init=False)  # for another process
 
     def __attrs_post_init__(self) -> None:
         self.revision = None if self._assumed is None else self._assumed.revision
@@ -256,7 +257,7 @@ class LegacySession:
                         after_id=self._first,
                     )
                 finally:
-                    is_left = self.record is not None and not self._scope.cancel_called
+                    is_left = self.record is not None and (self._is_left or not self._scope.cancel_called)
                 nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
             # The boundary of one session: what fails in it ends no other.
@@ -306,10 +307,14 @@ class LegacySession:
         """Say again what its client has said, to a peer that has not heard it.
 
         What its client follows, and all lists, are told as changed: they may have, while no process had it.
+
+        Raises:
+            HttpRefused: There is no room for it.
         """
         lists: Sequence[str] = ()
         self._visit()
         try:
+            self._keep("followed", kept.size)
             for message in kept.messages():
                 answer = await self._said(message)
                 if message["method"] == "initialize" and answer is not None:
@@ -363,6 +368,11 @@ class LegacySession:
     def end(self, reason: str) -> None:
         """End it: cancel what it serves. Never waits."""
         self._scope.cancel(reason=reason)
+
+    def leave(self, reason: str) -> None:
+        """End it here, and let any process go on with it. Never waits."""
+        self._is_left = True
+        self.end(reason)
 
     def lose(self) -> HttpRefused:
         """End it: another process has taken it. Return the refusal of what cannot be served here. Never waits."""

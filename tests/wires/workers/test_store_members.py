@@ -3,13 +3,63 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
-from http_raw import open_raw
+import trio
+import trio.testing
+from http_raw import Answer, Raw, open_raw
+from inside_endpoint import LegacySession, SharedStore
+from inside_http import open_http_client, parse_target
+from inside_workers import Store
 from session_calls import begin, said_by, tool
 
-from trio_mcp import Server, SqliteStore
+from trio_mcp import HttpRefused, Server, Shutdown, SqliteStore, serve_http
+
+
+class Watched(Store):
+    """A file, of which somebody hears when a process wants something of its sessions, or has got it.
+
+    Attributes:
+        before: What is awaited first, by the name of the method.
+        after: What is awaited then.
+        joined: The processes, in their order.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._store = SqliteStore(path)
+        self.before: Final = dict[str, Callable[[], Awaitable[object]]]()
+        self.after: Final = dict[str, Callable[[], Awaitable[object]]]()
+        self.joined: Final = list[SharedStore]()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[SharedStore]:
+        async with self._store.open() as store:
+            sessions: Any = WatchedSessions(self, store.sessions)
+            store.sessions = sessions
+            self.joined.append(store)
+            yield store
+
+
+class WatchedSessions:
+    def __init__(self, watched: Watched, sessions: Any) -> None:
+        self._watched = watched
+        self._sessions = sessions
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*arguments: Any) -> Any:
+            if name in self._watched.before:
+                await self._watched.before[name]()
+            found = await getattr(self._sessions, name)(*arguments)
+            if name in self._watched.after:
+                await self._watched.after[name]()
+            return found
+
+        return call
 
 
 def named(name: str) -> Server:
@@ -36,3 +86,50 @@ async def test_tmp_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         async with open_raw(named("b"), store=store) as b:
             for raw in (b, a, b):
                 assert said_by((await raw.send(tool("who"), session)).message) == "a"
+
+
+async def test_one_that_drains_while_it_takes_a_session(tmp_path: Path) -> None:
+    """Its client does not lose that: it is refused, and goes on elsewhere."""
+    store, shutdown, answers = Watched(tmp_path / "s"), Shutdown(), list[Answer]()
+    taken, go_on = trio.Event(), trio.Event()
+
+    async def hold() -> None:
+        taken.set()
+        await go_on.wait()
+
+    async def call(raw: Raw, session: dict[str, str]) -> None:
+        answers.append(await raw.send(tool("who"), session))
+
+    async with open_raw(named("a"), store=store) as a:
+        session = await begin(a)
+    store.after["take"] = hold
+    async with open_http_client() as client, trio.open_nursery() as nursery:
+        serving = partial(serve_http, named("b"), port=0, store=store, shutdown=shutdown)
+        urls: tuple[str, ...] = await nursery.start(serving)
+        nursery.start_soon(call, Raw(client, parse_target(urls[0])), session)
+        await taken.wait()
+        shutdown.drain()
+        await trio.testing.wait_all_tasks_blocked()
+        go_on.set()
+    assert [answer.status for answer in answers] == [503]
+    del store.after["take"]
+    async with open_raw(named("c"), store=store) as c:
+        assert said_by((await c.send(tool("who"), session)).message) == "c"
+
+
+async def test_one_that_has_no_room_for_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It serves none that has not heard what was said before, and does not end what others may serve."""
+    store = SqliteStore(tmp_path / "s")
+    async with open_raw(named("a"), store=store) as a:
+        session = await begin(a)
+
+    def full(*_: object) -> None:
+        raise HttpRefused(503, "no room")
+
+    async with open_raw(named("b"), store=store) as b:
+        with monkeypatch.context() as patched:
+            patched.setattr(LegacySession, "_keep", full)
+            for _ in range(2):
+                refused = await b.send(tool("who"), session)
+                assert (refused.status, refused.error["message"]) == (503, "no room")
+        assert said_by((await b.send(tool("who"), session)).message) == "b"
