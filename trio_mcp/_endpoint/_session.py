@@ -643,6 +643,8 @@ class LegacySession:
             if posted.begins:
                 self.revision = _revision_in(message)
                 self._keep_declared(posted)
+            elif self.record is not None:
+                self.record.kept.note_answer(posted, message)
             stream.abandon()  # the answer is counted once
             await call.respond(200, message, () if self.has_failed else headers)
         elif self.has_ended:  # not 404: that tells a client that nothing was done, and it would ask again

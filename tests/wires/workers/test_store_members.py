@@ -13,10 +13,11 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Answer, Raw, open_raw
-from inside_endpoint import LegacySession, SharedStore
+from inside_endpoint import KeptSession, LegacySession, SharedStore
 from inside_http import open_http_client, parse_target
 from inside_workers import Store
-from session_calls import begin, said_by, tool
+from session_calls import begin, legacy, said_by, tool
+from shared.server_sqlite_tasks import rows
 
 from trio_mcp import HttpRefused, Server, Shutdown, SqliteStore, serve_http
 
@@ -69,6 +70,10 @@ def named(name: str) -> Server:
     @server.tool
     async def who() -> str:
         return name
+
+    @server.resource("thing://{number}")
+    async def thing(number: str) -> str:
+        return number
 
     return server
 
@@ -132,4 +137,30 @@ async def test_one_that_has_no_room_for_a_session(tmp_path: Path, monkeypatch: p
             for _ in range(2):
                 refused = await b.send(tool("who"), session)
                 assert (refused.status, refused.error["message"]) == (503, "no room")
+        assert said_by((await b.send(tool("who"), session)).message) == "b"
+
+
+async def test_what_is_refused_is_not_kept(tmp_path: Path) -> None:
+    """However much it is; nor does it keep out, or replace, what is not refused."""
+    path, huge = tmp_path / "s", "x" * 1_000_000
+    store = SqliteStore(path)
+    async with open_raw(named("a"), store=store) as a:
+        session = await begin(a, "2025-11-25")
+        wanted = [
+            legacy("initialize", protocolVersion=huge, capabilities={}, clientInfo={"name": "x", "version": "1"}),
+            legacy("logging/setLevel", level="error"),
+            legacy("logging/setLevel", level=huge),
+            *(legacy("resources/subscribe", uri=f"none://{each}") for each in range(1_000)),
+            legacy("resources/subscribe", uri="thing://1"),
+        ]
+        answers = [(await a.send(each, session)).message for each in wanted]
+        assert ["error" in each for each in answers] == [True, False, *[True] * 1_001, False]
+        await a.send(legacy("initialize", protocolVersion=huge, capabilities={"x": huge}, clientInfo={}))
+        await a.send(
+            legacy("initialize", protocolVersion=huge, capabilities={}, clientInfo={"name": "x", "version": "1"})
+        )
+        kept = [KeptSession.decode(data) for data in rows(path, "SELECT data FROM sessions ORDER BY rowid")]
+        assert all(len(each.encode()) < 1_000 for each in kept)
+        assert [each["params"] for each in kept[0].messages()[2:]] == [{"level": "error"}, {"uri": "thing://1"}]
+    async with open_raw(named("b"), store=store) as b:
         assert said_by((await b.send(tool("who"), session)).message) == "b"
