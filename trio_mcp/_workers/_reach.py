@@ -65,12 +65,12 @@ def private_directory(within: str | None = None) -> Path:
 
     In ``/tmp`` where the names of these are too long for sockets.
     """
-    for place in (within, None, "/tmp") if within is not None else (None, "/tmp"):
+    for place in (within, None):
         made = tempfile.mkdtemp(prefix=_PREFIX, dir=place)
-        if place == "/tmp" or len(os.fsencode(made)) <= LONGEST:
-            break
+        if len(os.fsencode(made)) <= LONGEST:
+            return Path(made)
         Path(made).rmdir()
-    return Path(made)
+    return Path(tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp"))
 
 
 def no_answer() -> HttpRefused:
