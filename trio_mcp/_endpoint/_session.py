@@ -258,10 +258,11 @@ class LegacySession:
                     )
                 finally:
                     is_left = self.record is not None and (self._is_left or not self._scope.cancel_called)
+                    self._is_left = is_left
                 nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
             # The boundary of one session: what fails in it ends no other.
-            is_left = False
+            is_left = self._is_left = False
             _log.exception("%s failed", self._channel.description)
         finally:
             self._has_ended = True
@@ -423,6 +424,12 @@ class LegacySession:
     def has_ended(self) -> bool:
         """Whether it cannot be used any more."""
         return self._has_ended or self._scope.cancel_called
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, and no other process goes on with it."""
+        is_lost = self.record is not None and self.record.is_lost
+        return self.has_ended and not (self._is_left or is_lost)
 
     def _visit(self) -> None:
         """Keep the session while one of its client's requests is open, until `_leave`."""

@@ -13,13 +13,13 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Answer, Raw, open_raw
-from inside_endpoint import KeptSession, LegacySession, SharedStore
+from inside_endpoint import KeptSession, LegacySession, SharedStore, TakenSession
 from inside_http import open_http_client, parse_target
 from inside_workers import Store
 from session_calls import begin, legacy, said_by, tool
 from shared.server_sqlite_tasks import rows
 
-from trio_mcp import HttpRefused, Server, Shutdown, SqliteStore, serve_http
+from trio_mcp import HttpRefused, RequestError, Server, Shutdown, SqliteStore, serve_http
 
 
 class Watched(Store):
@@ -164,3 +164,56 @@ async def test_what_is_refused_is_not_kept(tmp_path: Path) -> None:
         assert [each["params"] for each in kept[0].messages()[2:]] == [{"level": "error"}, {"uri": "thing://1"}]
     async with open_raw(named("b"), store=store) as b:
         assert said_by((await b.send(tool("who"), session)).message) == "b"
+
+
+async def test_a_session_that_is_over_is_over_at_once(tmp_path: Path) -> None:
+    """For whoever asks, wherever, and whatever a handler of it still does."""
+    server, began, go_on = named("a"), trio.Event(), trio.Event()
+
+    @server.tool
+    async def tidy() -> None:
+        began.set()
+        with trio.CancelScope(shield=True):
+            await go_on.wait()
+
+    store = SqliteStore(tmp_path / "s")
+    async with open_raw(server, store=store) as a, open_raw(named("b"), store=store) as b:
+        session = await begin(a)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(a.send, tool("tidy", 5), session)
+            await began.wait()
+            assert (await b.send(None, session, method="DELETE")).status == 204
+            for raw in (a, b):
+                with trio.fail_after(10):
+                    assert (await raw.send(tool("who"), session)).status == 404
+            go_on.set()
+
+
+async def test_who_was_taken_for_gone_looks_until_it_knows(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
+    """What is its own, even if the store does not say so at once."""
+    store, asked, known = Watched(tmp_path / "s"), trio.Event(), trio.Event()
+
+    async def away() -> None:
+        asked.set()
+        del store.before["keep"]
+        store.after["keep"] = know
+        raise RequestError(-32000, "away")
+
+    async def know() -> None:
+        known.set()
+
+    async with open_raw(named("a"), store=store) as a, open_raw(named("b"), store=store):
+        session = await begin(a)
+        first, second = store.joined
+        await second.gone(first.number)
+        assert isinstance(await second.sessions.take(session["Mcp-Session-Id"]), TakenSession)
+        assert said_by((await a.send(tool("who"), session)).message) == "a"
+        store.before["keep"] = away
+        first.on_doubt()
+        await asked.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(10)
+        await known.wait()
+        assert (await a.send(tool("who"), session)).status == 503
