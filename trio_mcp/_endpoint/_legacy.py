@@ -403,7 +403,7 @@ class LegacySessions:
             if session.has_failed:
                 self._check_serving()
         except BaseException:
-            session.leave("it cannot be served here")
+            session.leave()
             raise
         if scope.cancelled_caught or session.has_failed:
             session.end("its handshake was refused, or took too long")

@@ -370,10 +370,10 @@ class LegacySession:
         """End it: cancel what it serves. Never waits."""
         self._scope.cancel(reason=reason)
 
-    def leave(self, reason: str) -> None:
+    def leave(self) -> None:
         """End it here, and let any process go on with it. Never waits."""
         self._is_left = True
-        self.end(reason)
+        self.end("it is left to other processes")
 
     def lose(self) -> HttpRefused:
         """End it: another process has taken it. Return the refusal of what cannot be served here. Never waits."""
