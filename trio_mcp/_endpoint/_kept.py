@@ -13,11 +13,14 @@ from typing import Any, Final, final
 import attrs
 import trio
 
+from .._codec import _json
 from .._codec._jsonrpc import Notification, Request
 from .._core._http_rules import busy
+from .._core._lifecycle import LEVELS
 from .._errors import RequestError
 from .._limits import Limits
 from .._logs import Log
+from .._server._session import MAX_CLIENT_INFO_BYTES
 from ._session_channel import PostBody
 from ._shared import SessionStore
 
@@ -26,6 +29,9 @@ _log: Final = Log("trio_mcp.http")
 TURN: Final = 10**9
 """Each time a session is taken, the numbers of its streams and events go on with the next multiple of this: what
 its last process gave out and could not store any more is behind."""
+
+MAX_VERSION: Final = 64
+"""How much is kept of the name of a revision; there is none that is longer."""
 
 _HANDSHAKE: Final = ("protocolVersion", "capabilities", "clientInfo")
 _LASTING: Final = frozenset(
@@ -89,11 +95,12 @@ class KeptSession:
     def _note(self, method: str, params: Mapping[str, Any], limits: Limits) -> None:
         uri = params.get("uri")
         if method == "initialize":
-            self._handshake = {name: params[name] for name in _HANDSHAKE if name in params}
+            self._note_handshake(params)
         elif method == "notifications/initialized":
             self._is_initialized = True
         elif method == "logging/setLevel":
-            self._level = params.get("level")
+            level = params.get("level")
+            self._level = level if level in LEVELS else self._level
         elif not isinstance(uri, str):
             pass
         elif method == "resources/unsubscribe":
@@ -102,6 +109,22 @@ class KeptSession:
             size = len(uri.encode(errors="surrogatepass"))
             if self.size + size <= limits.max_subscription_bytes:
                 self._uris[uri] = size
+
+    def _note_handshake(self, params: Mapping[str, Any]) -> None:
+        """Note the handshake, unless who serves it refuses that: a second one, or one that is too large."""
+        said = {name: params[name] for name in _HANDSHAKE if name in params}
+        version = said.get("protocolVersion")
+        said["protocolVersion"] = version[:MAX_VERSION] if isinstance(version, str) else None
+        size = len(json.dumps(said, ensure_ascii=False, separators=(",", ":")))  # characters: never too many
+        if not self._handshake and size <= MAX_CLIENT_INFO_BYTES + 2 * MAX_VERSION:
+            self._handshake = said
+
+    def note_answer(self, posted: PostBody, answer: bytes) -> None:
+        """Note how the only request of a POST is answered: its client does not follow what it was refused."""
+        (request,) = posted.requests
+        uri = (request.params or {}).get("uri")
+        if request.method == "resources/subscribe" and isinstance(uri, str) and "error" in _json.decode(answer):
+            self.drop(uri)
 
     def messages(self) -> list[dict[str, Any]]:
         """Return what is said again to another process, the handshake first."""

@@ -43,6 +43,9 @@ begin and to end sessions costs all clients time, in the garbage collector too."
 REPLACED_AT_ONCE: Final = 100
 """How many of them it can have replaced at once, before that rate counts."""
 
+LOOK_AGAIN_SECONDS: Final = 5.0
+"""After how many seconds it is looked again whose a session is, if the store cannot say so."""
+
 ASSUMED: Final = Revision.V2025_03_26
 """The revision of a request without `MCP-Protocol-Version` ("Protocol Version Header")."""
 
@@ -322,11 +325,12 @@ class LegacySessions:
     async def has(self, id: str) -> bool:
         """Wait until it is known whether this process serves a session, and return that.
 
-        Of one that ends here that is known when it has ended, and is no longer kept as one of this process.
+        Of one that is left to others that is known when they can have it. One that is over is not waited for,
+        though what it serves may take its time to end: this process says that it is no more.
         """
         while (taking := self._taking.get(id)) is not None:
             await taking.done.wait()
-        while (session := self._sessions.get(id)) is not None and session.has_ended:
+        while (session := self._sessions.get(id)) is not None and session.has_ended and not session.is_over:
             await self._ended.park()
         return session is not None
 
@@ -387,13 +391,20 @@ class LegacySessions:
             await store.release(id)
 
     async def _go_on(self, call: HttpCall, id: str, taken: TakenSession) -> None:
+        self._check_serving()
         kept = KeptSession.decode(taken.data)
         session = self._new_session(call, id, self._store, self._places)
         self._begin_record(session, kept)
         session.begin_after(taken.turn * TURN)
         self._serve(session, call.key)
-        with trio.move_on_after(self._settings.message_timeout) as scope:
-            await session.say_again(kept)
+        try:
+            with trio.move_on_after(self._settings.message_timeout) as scope:
+                await session.say_again(kept)
+            if session.has_failed:
+                self._check_serving()
+        except BaseException:
+            session.leave()
+            raise
         if scope.cancelled_caught or session.has_failed:
             session.end("its handshake was refused, or took too long")
             raise session_ended()
@@ -407,9 +418,13 @@ class LegacySessions:
 
     @staticmethod
     async def _look_again(session: LegacySession, record: SessionRecord) -> None:
-        with suppress(HttpRefused):  # then it is found out when it is kept for the next time
-            if not await record.keep():
-                session.lose()
+        while not session.has_ended:
+            try:
+                if not await record.keep():
+                    session.lose()
+                return
+            except HttpRefused:
+                await trio.sleep(LOOK_AGAIN_SECONDS)
 
     # How it ends.
 

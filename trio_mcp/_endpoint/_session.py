@@ -208,6 +208,7 @@ class LegacySession:
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _background: Background | None = attrs.field(default=None, init=False)
     _has_ended: bool = attrs.field(default=False, init=False)
+    _is_left: bool = attrs.field(default=False, init=False)  # for another process
 
     def __attrs_post_init__(self) -> None:
         self.revision = None if self._assumed is None else self._assumed.revision
@@ -256,11 +257,12 @@ class LegacySession:
                         after_id=self._first,
                     )
                 finally:
-                    is_left = self.record is not None and not self._scope.cancel_called
+                    is_left = self.record is not None and (self._is_left or not self._scope.cancel_called)
+                    self._is_left = is_left
                 nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
             # The boundary of one session: what fails in it ends no other.
-            is_left = False
+            is_left = self._is_left = False
             _log.exception("%s failed", self._channel.description)
         finally:
             self._has_ended = True
@@ -306,10 +308,14 @@ class LegacySession:
         """Say again what its client has said, to a peer that has not heard it.
 
         What its client follows, and all lists, are told as changed: they may have, while no process had it.
+
+        Raises:
+            HttpRefused: There is no room for it.
         """
         lists: Sequence[str] = ()
         self._visit()
         try:
+            self._keep("followed", kept.size)
             for message in kept.messages():
                 answer = await self._said(message)
                 if message["method"] == "initialize" and answer is not None:
@@ -364,6 +370,11 @@ class LegacySession:
         """End it: cancel what it serves. Never waits."""
         self._scope.cancel(reason=reason)
 
+    def leave(self) -> None:
+        """End it here, and let any process go on with it. Never waits."""
+        self._is_left = True
+        self.end("it is left to other processes")
+
     def lose(self) -> HttpRefused:
         """End it: another process has taken it. Return the refusal of what cannot be served here. Never waits."""
         self.end("another process has taken it")
@@ -413,6 +424,12 @@ class LegacySession:
     def has_ended(self) -> bool:
         """Whether it cannot be used any more."""
         return self._has_ended or self._scope.cancel_called
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, and no other process goes on with it."""
+        is_lost = self.record is not None and self.record.is_lost
+        return self.has_ended and not (self._is_left or is_lost)
 
     def _visit(self) -> None:
         """Keep the session while one of its client's requests is open, until `_leave`."""
@@ -633,6 +650,8 @@ class LegacySession:
             if posted.begins:
                 self.revision = _revision_in(message)
                 self._keep_declared(posted)
+            elif self.record is not None:
+                self.record.kept.note_answer(posted, message)
             stream.abandon()  # the answer is counted once
             await call.respond(200, message, () if self.has_failed else headers)
         elif self.has_ended:  # not 404: that tells a client that nothing was done, and it would ask again

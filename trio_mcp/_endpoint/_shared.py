@@ -77,6 +77,8 @@ class SharedStore(Protocol):
         events: The events of these. They stay when this process leaves, until they are forgotten or too old.
         tasks: Their tasks.
         host: The address of this machine at which the other processes reach this one; `None` if all are on it.
+        folder: A folder that all of them reach if they are on one machine; `None` for that of temporary files,
+            of which there may be several: units of systemd, and containers, have their own.
         on_doubt: Called when this process is back that others may have taken for gone. Must not wait.
     """
 
@@ -86,6 +88,7 @@ class SharedStore(Protocol):
     events: EventStore
     tasks: SharedTaskStore
     host: str | None
+    folder: str | None
     on_doubt: Callable[[], object]
 
     async def announce(self, address: str) -> None:

@@ -36,6 +36,14 @@ LONGEST: Final = 103 - len("/999999999.sock")
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK})
 
+_KEEP_ALIVE: Final = {
+    "TCP_KEEPIDLE": 15,
+    "TCP_KEEPALIVE": 15,  # the same on macOS
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+}
+"""When the kernel takes another machine for gone that does not answer: after half a minute, in seconds."""
+
 _NONCE_BYTES: Final = 16
 _PREFIX: Final = "trio-mcp-"
 
@@ -60,13 +68,17 @@ class Reach(Protocol):
         ...
 
 
-def private_directory() -> Path:
-    """Make a folder for sockets that only this user can enter; in ``/tmp`` where `TMPDIR` is too long."""
-    made = tempfile.mkdtemp(prefix=_PREFIX)
-    if len(os.fsencode(made)) > LONGEST:
+def private_directory(within: str | None = None) -> Path:
+    """Make a folder for sockets that only this user can enter: in a folder, or where temporary files are.
+
+    In ``/tmp`` where the names of these are too long for sockets.
+    """
+    for place in (within, None):
+        made = tempfile.mkdtemp(prefix=_PREFIX, dir=place)
+        if len(os.fsencode(made)) <= LONGEST:
+            return Path(made)
         Path(made).rmdir()
-        made = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
-    return Path(made)
+    return Path(tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp"))
 
 
 def no_answer() -> HttpRefused:
@@ -164,7 +176,7 @@ class StoreReach:
 
     @asynccontextmanager
     async def _listening_in_private(self) -> AsyncGenerator[trio.SocketListener]:
-        directory = private_directory()
+        directory = private_directory(self._store.folder)
         path = directory / "peers.sock"
         try:
             with _listening_at(path) as listener:
@@ -190,6 +202,7 @@ class StoreReach:
         if stream.socket.family == getattr(socket, "AF_UNIX", None):
             await trio.lowlevel.checkpoint()
             return True
+        _notice_loss(stream.socket)
         ours = secrets.token_bytes(_NONCE_BYTES)
         with trio.move_on_after(CONNECT_SECONDS):
             theirs = await _receive(stream, _NONCE_BYTES)
@@ -253,6 +266,7 @@ async def _connect(place: Path | tuple[str, int]) -> trio.SocketStream | None:
                 return await trio.open_unix_socket(place)
             sock = trio.socket.socket(socket.AF_INET6 if ":" in place[0] else socket.AF_INET)
             try:
+                _notice_loss(sock)
                 await sock.connect(place)
             except BaseException:
                 sock.close()
@@ -264,6 +278,14 @@ async def _connect(place: Path | tuple[str, int]) -> trio.SocketStream | None:
         raise busy(503, "the process that has what you go on with takes no more requests") from None
     except trio.TooSlowError:
         raise no_answer() from None
+
+
+def _notice_loss(sock: trio.socket.SocketType) -> None:
+    """Have a connection break whose other machine has vanished without a word, also while nothing is sent."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if (option := getattr(socket, name, None)) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 @contextmanager

@@ -182,6 +182,7 @@ class RedisSharedStore:
         number: See `SharedStore`.
         secret: See `SharedStore`; another one than before, if Redis was emptied and others have been there first.
         host: See `SharedStore`.
+        folder: See `SharedStore`.
     """
 
     def __init__(
@@ -191,6 +192,7 @@ class RedisSharedStore:
         self.number = 0
         self.secret = secrets.token_bytes(SECRET_BYTES)
         self.host: str | None = None
+        self.folder: str | None = None
         self.on_doubt: Callable[[], object] = _nothing
         self.tasks: SharedTaskStore = tasks
         self._kept: Final = RedisSessions(self, bounds)

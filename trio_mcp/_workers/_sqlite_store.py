@@ -11,6 +11,8 @@ import secrets
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Final, final
 
 import attrs
@@ -125,7 +127,7 @@ class SqliteStore(Store):
                 events = await second.enter_async_context(open_events_of_group(self._path, max_age=self._max_age))
             tasks = await third.enter_async_context(open_sqlite_task_store(self._path))
             sessions = _Sessions(joined, events, self._max_sessions, self._max_age)
-            yield _Member(joined.thread, joined.number, joined.secret, sessions, events, tasks)
+            yield _Member(joined.thread, joined.number, joined.secret, sessions, events, tasks, joined.folder)
         finally:
             with trio.CancelScope(shield=True):
                 async with open_hidden_nursery() as nursery:
@@ -149,9 +151,17 @@ class _Joined:
     thread: SqliteThread
     number: int
     secret: bytes = attrs.field(repr=False)
+    folder: str
+    ended: dict[str, None] = attrs.field(factory=dict[str, None], init=False)  # sessions that may still be kept
 
     async def leave(self) -> None:
-        await self.thread.close(_mark(self.number, wall_time()))
+        now = wall_time()
+
+        def work(database: sqlite3.Connection) -> None:
+            _forget(database, self.number, list(self.ended))
+            _mark(self.number, now)(database)
+
+        await self.thread.close(work)
 
 
 def _join(path: str, now: float) -> _Joined:
@@ -163,7 +173,8 @@ def _join(path: str, now: float) -> _Joined:
     except BaseException:
         database.close()
         raise
-    return _Joined(SqliteThread(database, "the file of sessions"), number, secret)
+    folder = str(Path(path).resolve().parent)
+    return _Joined(SqliteThread(database, "the file of sessions"), number, secret, folder)
 
 
 def _begin(database: sqlite3.Connection, now: float) -> tuple[int, bytes]:
@@ -205,6 +216,7 @@ class _Sessions:
     def __init__(self, joined: _Joined, events: SqliteEventStore, max_sessions: int, max_age: float) -> None:
         self._run = joined.thread.run
         self._number = joined.number
+        self._ended = joined.ended
         self._events = events
         self._max_sessions = max_sessions
         self._max_age = max_age
@@ -237,6 +249,7 @@ class _Sessions:
                 self._events._let_go(id)
             return is_ours
 
+        await self._forget_ended()
         return await self._run(work)
 
     async def find(self, id: str) -> bytes | None:
@@ -274,6 +287,7 @@ class _Sessions:
                     )
             return found
 
+        await self._forget_ended()
         return await self._run(work)
 
     async def release(self, id: str) -> None:
@@ -292,12 +306,19 @@ class _Sessions:
         await self._run(work)
 
     async def forget(self, id: str) -> None:
-        """Keep a session no longer; see `SessionStore.forget`."""
+        """Keep a session no longer; see `SessionStore.forget`. If it raises, that is done later."""
+        try:
+            await self._run(partial(_forget, number=self._number, ended=[id]))
+        except BaseException:
+            self._ended[id] = None
+            raise
 
-        def work(database: sqlite3.Connection) -> None:
-            database.execute("DELETE FROM sessions WHERE id = ? AND owner = ?", (id, self._number))
-
-        await self._run(work)
+    async def _forget_ended(self) -> None:
+        """Forget the sessions that could not be forgotten at their end."""
+        if ended := list(self._ended):
+            await self._run(partial(_forget, number=self._number, ended=ended))
+            for id in ended:
+                self._ended.pop(id, None)
 
     def _make_room(self, database: sqlite3.Connection, now: float) -> None:
         """Remove what is too old, now and then; and what is too much, always."""
@@ -334,6 +355,13 @@ class _Sessions:
             _remove(database, oldest)
 
 
+def _forget(database: sqlite3.Connection, number: int, ended: Sequence[str]) -> None:
+    """Keep sessions of a process no longer. Their events are the event store's."""
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        database.executemany("DELETE FROM sessions WHERE id = ? AND owner = ?", [(id, number) for id in ended])
+
+
 def _remove(database: sqlite3.Connection, sessions: Sequence[tuple[str]]) -> None:
     """Remove sessions with their events."""
     database.executemany("DELETE FROM sessions WHERE id = ?", sessions)
@@ -351,6 +379,7 @@ class _Member:
     sessions: SessionStore
     events: EventStore
     tasks: SharedTaskStore
+    folder: str | None
     host: str | None = None
     on_doubt: Callable[[], object] = lambda: None  # who is gone here is gone
 

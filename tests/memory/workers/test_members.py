@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
@@ -51,6 +52,11 @@ def reach(group: Group, number: int, **options: Any) -> StoreReach:
     return StoreReach(cast("Any", Member(group, number, **options)))
 
 
+def notices_loss(stream: trio.SocketStream) -> bool:
+    """Whether a connection breaks whose other machine has vanished, if nothing is sent."""
+    return bool(stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+
+
 @asynccontextmanager
 async def listening(group: Group, number: int, admitted: list[bool]) -> AsyncGenerator[None]:
     """Listen as a process does, and note who was admitted."""
@@ -59,6 +65,7 @@ async def listening(group: Group, number: int, admitted: list[bool]) -> AsyncGen
     async def serve(stream: trio.SocketStream) -> None:
         async with stream:
             admitted.append(await ours.admit(stream))
+            assert not admitted[-1] or notices_loss(stream)
 
     async with ours.listening() as listener, trio.open_nursery() as nursery:
         nursery.start_soon(trio.serve_listeners, serve, [listener])
@@ -73,6 +80,7 @@ async def test_processes_show_each_other_that_they_know_the_secret() -> None:
         stream = await reach(group, 1).connect(2)
         assert stream is not None
         async with stream:
+            assert notices_loss(stream)
             await trio.testing.wait_all_tasks_blocked(0.01)
         assert admitted == [True]
 

@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -286,3 +287,25 @@ async def test_what_is_left_is_closed(tmp_path: Path) -> None:
             await trio.lowlevel.checkpoint()
     async with SqliteStore(tmp_path / "s").open() as other:
         assert await other.others() == {}, "it has said that it leaves, though it was cancelled"
+
+
+async def test_what_could_not_be_forgotten_does_not_come_back(tmp_path: Path) -> None:
+    """Neither to the process that it was of, nor to another, when the file can be used again."""
+    path = tmp_path / "s"
+    async with SqliteStore(path).open() as other:
+        async with SqliteStore(path).open() as store:
+            for id in ("a", "b", "c"):
+                await store.sessions.keep(id, b"1")
+            for id, use in (
+                ("a", store.sessions.take),
+                ("b", partial(store.sessions.keep, data=b"1")),
+                ("c", None),
+            ):
+                with closing(sqlite3.connect(path, isolation_level=None)) as database:
+                    database.execute("BEGIN IMMEDIATE")
+                    with pytest.raises(RequestError):
+                        await store.sessions.forget(id)
+                if use is not None:
+                    await use("a")
+                    assert await other.sessions.find(id) is None
+        assert await other.sessions.take("c") is None
