@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, final
 
 import attrs
@@ -15,7 +16,7 @@ import trio
 
 from .._codec import _json
 from .._codec._jsonrpc import Notification, Request
-from .._core._http_rules import busy
+from .._core._http_rules import HttpRefused, busy
 from .._core._lifecycle import LEVELS
 from .._errors import RequestError
 from .._limits import Limits
@@ -201,6 +202,12 @@ class SessionRecord:
         except RequestError as error:
             raise busy(503, error.message) from None
         return not self.is_lost
+
+    async def is_ours(self, seconds: float) -> bool | None:
+        """Return whether it still is one of this process; `None` if that is not known in so many seconds."""
+        with trio.move_on_after(seconds), suppress(HttpRefused):
+            return await self.keep()
+        return None
 
     async def end(self, seconds: float, *, is_over: bool) -> None:
         """Forget a session that is over, or let another process have it, within so many seconds."""

@@ -344,8 +344,11 @@ class LegacySessions:
             HttpRefused: There is no room for it, or serving is about to end.
         """
         assert self._kept is not None
-        if await self.has(id):
-            return None
+        with trio.move_on_after(self._settings.message_timeout) as waiting:
+            if await self.has(id):
+                return None
+        if waiting.cancelled_caught:
+            raise busy(503, "the session has not ended yet where it was")
         data = await self._kept.find(id)
         if data is None or KeptSession.decode(data).principal != call.principal:
             return None  # it is refused like one that never was

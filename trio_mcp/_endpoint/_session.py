@@ -286,7 +286,10 @@ class LegacySession:
         if record is not None and record.is_lost:
             self._drop_all()
             return
-        if self._store is not None:
+        is_ours: bool | None = True
+        if record is not None and not is_left:
+            is_ours = await record.is_ours(seconds)
+        if self._store is not None and is_ours:
             writer = self._event_writer(self._store)
             if is_left:
                 await writer.flush(seconds, (self._standalone, *self._streams.values()))
@@ -294,7 +297,7 @@ class LegacySession:
                     self._drop_all()
             else:
                 await writer.forget(seconds)
-        if record is not None:
+        if record is not None and is_ours is not False:
             await record.end(seconds, is_over=not is_left)
 
     # What another process had.

@@ -107,6 +107,9 @@ class SharedStore(Protocol):
         """Return where a process listens; `None` if it is gone, or was never there."""
         ...
 
-    async def gone(self, number: int) -> None:
-        """Note that a process is gone: nothing listens at its address any more. Its sessions can be taken."""
+    async def gone(self, number: int) -> bool:
+        """Note that a process is gone, whose address nothing listens at: its sessions can be taken.
+
+        Returns false if it is known to live: then it is not reached in the right way.
+        """
         ...

@@ -42,7 +42,7 @@ from .._trio import open_hidden_nursery
 from ._forwarding import ForwardedCall, forward
 from ._frames import HEAD, LINK, FrameReader
 from ._links import Links
-from ._reach import Reach, StoreReach
+from ._reach import CONNECT_SECONDS, Reach, StoreReach
 
 _log: Final = Log("trio_mcp.workers")
 
@@ -103,7 +103,10 @@ class Members:
         async with self._reach.listening() as listener:
             if self.store is not None:
                 self.store.on_doubt = endpoint.legacy.look_again
-                self.links.know(await self.store.others())
+                try:
+                    self.links.know(await self.store.others())
+                except RequestError as error:
+                    raise CannotJoin(f"the store cannot be used: {error.message}") from error
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(trio.serve_listeners, serve, [listener])  # noqa: ASYNC113 - it listens already
                 await self.links.start(nursery)
@@ -122,9 +125,15 @@ class Members:
                 elif found is not None and found[0] == HEAD:
                     call = ForwardedCall(stream, _json.decode(found[1]), endpoint.settings)
                     del found
-                    if self.store is not None and not await self._is_here(call, endpoint.legacy):
-                        await call.leave()
-                        return
+                    if self.store is not None:
+                        is_here = False
+                        # After that the other one does not wait for it, and says that it was not done.
+                        with trio.move_on_after(CONNECT_SECONDS / 2) as waiting:
+                            is_here = await self._is_here(call, endpoint.legacy)
+                        if not is_here and not waiting.cancelled_caught:
+                            await call.leave()
+                        if not is_here:
+                            return
                     if not await call.take():
                         return  # it was refused there meanwhile: its client may ask again
                     async with open_hidden_nursery() as nursery:

@@ -23,10 +23,10 @@ import trio
 
 from .._core._http_rules import HttpRefused, busy
 from .._endpoint._shared import SharedStore
+from .._errors import RequestError
 from .._hosts._listening import BACKLOG
-from .._logs import Log
-
-_log: Final = Log("trio_mcp.workers")
+from .._oauth._metadata import is_loopback
+from .._server._serve import CannotJoin
 
 CONNECT_SECONDS: Final = 10.0
 """How long a process may take to let another one connect, and again to take a request, in seconds."""
@@ -130,7 +130,6 @@ class StoreReach:
     def __init__(self, store: SharedStore) -> None:
         self._store = store
         self._addresses: dict[int, str] = {}
-        self._gone: set[int] = set()
 
     async def connect(self, process: int) -> trio.SocketStream | None:
         """Connect to a process; see `Reach.connect`. That nothing listens at its address shows that it is gone.
@@ -138,9 +137,6 @@ class StoreReach:
         Raises:
             RequestError: The store cannot be used now.
         """
-        if process in self._gone:
-            await trio.lowlevel.checkpoint()
-            return None
         address = self._addresses.get(process) or await self._store.address_of(process)
         stream = None
         if address is not None:
@@ -149,11 +145,17 @@ class StoreReach:
         if stream is not None and address is not None:
             self._addresses[process] = address
             return stream
-        if address is not None:  # numbers that nobody has would be too many to remember
-            await self._store.gone(process)
-            self._gone.add(process)
+        if address is not None:
+            if self._is_elsewhere(address) or not await self._store.gone(process):
+                raise no_answer()
             _remove(address)
         return None
+
+    def _is_elsewhere(self, address: str) -> bool:
+        """Whether an address is one of another machine's own, at which nobody else reaches it."""
+        host = address.removeprefix("tcp:").rpartition(":")[0]
+        ours = self._store.host
+        return is_loopback(host) and ours is not None and not is_loopback(ours)
 
     async def _connect_at(self, address: str, process: int) -> trio.SocketStream | None:
         kind, _, place = address.partition(":")
@@ -180,7 +182,7 @@ class StoreReach:
         path = directory / "peers.sock"
         try:
             with _listening_at(path) as listener:
-                await self._store.announce(f"unix:{path}")
+                await self._announce(f"unix:{path}")
                 yield listener
         finally:
             with suppress(OSError):
@@ -191,8 +193,14 @@ class StoreReach:
         (listener,) = await trio.open_tcp_listeners(0, host=host, backlog=BACKLOG)
         with closing(listener.socket):
             port = listener.socket.getsockname()[1]
-            await self._store.announce(f"tcp:{host}:{port}")
+            await self._announce(f"tcp:{host}:{port}")
             yield listener
+
+    async def _announce(self, address: str) -> None:
+        try:
+            await self._store.announce(address)
+        except RequestError as error:
+            raise CannotJoin(f"the store cannot be used: {error.message}") from error
 
     # Over TCP, who has connected says a random text, and both ends answer with what only the group can compute of
     # it and of one of their own. The number is a part of it: another process may have got the port since.
@@ -207,7 +215,8 @@ class StoreReach:
         with trio.move_on_after(CONNECT_SECONDS):
             theirs = await _receive(stream, _NONCE_BYTES)
             if theirs is not None:
-                await stream.send_all(ours + self._proof(b"has", self._store.number, theirs + ours))
+                with suppress(trio.BrokenResourceError):
+                    await stream.send_all(ours + self._proof(b"has", self._store.number, theirs + ours))
                 shown = await _receive(stream, hashlib.sha256().digest_size)
                 proof = self._proof(b"wants", self._store.number, theirs + ours)
                 return shown is not None and hmac.compare_digest(shown, proof)

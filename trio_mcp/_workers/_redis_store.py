@@ -42,6 +42,9 @@ _log: Final = Log("trio_mcp.workers")
 
 SECRET_BYTES: Final = 32
 
+LOOPBACK: Final = "127.0.0.1"
+"""Where processes reach each other that reach Redis over a Unix socket: all are on one machine."""
+
 FIRST: Final = 9 * 10**8
 """Up to which number a Redis begins that was started or emptied; all have nine digits at most."""
 
@@ -223,7 +226,7 @@ class RedisSharedStore:
             state, number, self.secret, self._server = answer
             self._known = self._generation
             self.number = int(number)
-            self.host = self._bounds.host or host
+            self.host = self._bounds.host or host or LOOPBACK
         if state == b"doubt":
             _log.warning(
                 "this process was away from Redis for longer than its lease of %g s, or was taken for gone, or "
@@ -296,9 +299,10 @@ class RedisSharedStore:
         (address,) = await self.run(scripts.ADDRESS, number)
         return address.decode() or None
 
-    async def gone(self, number: int) -> None:
+    async def gone(self, number: int) -> bool:
         """Note that a process is gone; see `SharedStore.gone`. One that is not joins again when it notices."""
         await self.run(scripts.GONE, self._times()[1], number)
+        return True
 
     async def run(self, script: Script, *arguments: Any) -> list[Any]:
         """Run a script, also if it must be said first who this is.

@@ -10,7 +10,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, final
@@ -23,7 +23,7 @@ from .._endpoint._shared import SessionStore, SharedStore, TakenSession
 from .._endpoint._sqlite_events import SqliteEventStore, open_events_of_group
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import check_seconds, check_whole
-from .._server._sqlite_files import LOCK_SECONDS, SqliteThread, make_private, use_wal
+from .._server._sqlite_files import LOCK_SECONDS, LifeSign, SqliteThread, lives, make_private, use_wal
 from .._server._sqlite_tasks import open_sqlite_task_store
 from .._server._task_store import SharedTaskStore
 from .._trio import check_trio_runs, open_hidden_nursery, wall_time
@@ -127,7 +127,10 @@ class SqliteStore(Store):
                 events = await second.enter_async_context(open_events_of_group(self._path, max_age=self._max_age))
             tasks = await third.enter_async_context(open_sqlite_task_store(self._path))
             sessions = _Sessions(joined, events, self._max_sessions, self._max_age)
-            yield _Member(joined.thread, joined.number, joined.secret, sessions, events, tasks, joined.folder)
+            sign_of = partial(_sign_of, self._path)
+            yield _Member(
+                joined.thread, sign_of, joined.number, joined.secret, sessions, events, tasks, joined.folder
+            )
         finally:
             with trio.CancelScope(shield=True):
                 async with open_hidden_nursery() as nursery:
@@ -151,6 +154,7 @@ class _Joined:
     thread: SqliteThread
     number: int
     secret: bytes = attrs.field(repr=False)
+    life: LifeSign
     folder: str
     ended: dict[str, None] = attrs.field(factory=dict[str, None], init=False)  # sessions that may still be kept
 
@@ -161,7 +165,15 @@ class _Joined:
             _forget(database, self.number, list(self.ended))
             _mark(self.number, now)(database)
 
-        await self.thread.close(work)
+        try:
+            await self.thread.close(work)
+        finally:
+            self.life.end()
+
+
+def _sign_of(path: str, number: int) -> str:
+    """Return the file that a process keeps locked, beside the file of the store."""
+    return f"{os.path.realpath(path)}-process-{number}"
 
 
 def _join(path: str, now: float) -> _Joined:
@@ -170,11 +182,14 @@ def _join(path: str, now: float) -> _Joined:
     database = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         number, secret = _begin(database, now)
+        with suppress(FileNotFoundError):
+            Path(_sign_of(path, number)).unlink()  # of a file of this name that was removed
+        life = LifeSign(_sign_of(path, number))
     except BaseException:
         database.close()
         raise
     folder = str(Path(path).resolve().parent)
-    return _Joined(SqliteThread(database, "the file of sessions"), number, secret, folder)
+    return _Joined(SqliteThread(database, "the file of sessions"), number, secret, life, folder)
 
 
 def _begin(database: sqlite3.Connection, now: float) -> tuple[int, bytes]:
@@ -374,6 +389,7 @@ class _Member:
     """A process that has joined; see `SharedStore`."""
 
     _thread: SqliteThread
+    _sign_of: Callable[[int], str]
     number: int
     secret: bytes = attrs.field(repr=False)
     sessions: SessionStore
@@ -416,9 +432,16 @@ class _Member:
 
         return await self._thread.run(work)
 
-    async def gone(self, number: int) -> None:
-        """Note that a process is gone; see `SharedStore.gone`."""
-        if number == self.number:
-            await trio.lowlevel.checkpoint()
-            return
-        await self._thread.run(_mark(number, wall_time()))
+    async def gone(self, number: int) -> bool:
+        """Note that a process is gone, unless it keeps its file locked; see `SharedStore.gone`."""
+        mark, sign = _mark(number, wall_time()), self._sign_of(number)
+
+        def work(database: sqlite3.Connection) -> bool:
+            if lives(sign):
+                return False
+            mark(database)
+            with suppress(OSError):
+                Path(sign).unlink()
+            return True
+
+        return await self._thread.run(work)

@@ -25,27 +25,29 @@ class Group:
 
     def __init__(self) -> None:
         self.addresses: dict[int, str] = {}
-        self.looked_up = 0
+        self.locked: set[int] = set()
 
 
 class Member:
     """A store, as one process sees it."""
 
-    def __init__(self, group: Group, number: int, secret: bytes = b"s" * 32) -> None:
+    def __init__(self, group: Group, number: int, secret: bytes = b"s" * 32, host: str = "127.0.0.1") -> None:
         self.group = group
         self.number = number
         self.secret = secret
-        self.host = "127.0.0.1"
+        self.host = host
 
     async def announce(self, address: str) -> None:
         self.group.addresses[self.number] = address
 
     async def address_of(self, number: int) -> str | None:
-        self.group.looked_up += 1
         return self.group.addresses.get(number)
 
-    async def gone(self, number: int) -> None:
+    async def gone(self, number: int) -> bool:
+        if number in self.group.locked:
+            return False
         del self.group.addresses[number]
+        return True
 
 
 def reach(group: Group, number: int, **options: Any) -> StoreReach:
@@ -101,19 +103,22 @@ async def test_processes_show_each_other_that_they_know_the_secret() -> None:
         assert admitted == [True, False, False, False]
 
 
-async def test_a_process_that_is_gone_is_asked_for_once() -> None:
-    """Numbers that nobody ever had are not remembered: clients can make up as many as they like."""
-    group, ours = Group(), None
+async def test_nothing_listens_where_a_process_is_gone() -> None:
+    """Unless it is known to live, or its address is one that only its own machine reaches: then it is not looked for."""
+    group = Group()
     async with listening(group, 2, []):
-        ours = reach(group, 1)
-    assert await ours.connect(2) is None
-    assert group.addresses == {}, "nothing listens there, and so all know that it is gone"
-    looked_up = group.looked_up
-    assert await ours.connect(2) is None
-    assert group.looked_up == looked_up
-    for number in range(5, 10):
-        assert await ours.connect(number) is None
-    assert ours._gone == {2}
+        pass
+    address = group.addresses[2]
+    group.locked.add(2)
+    with pytest.raises(HttpRefused, match="does not answer"):
+        await reach(group, 1).connect(2)
+    group.locked.clear()
+    with pytest.raises(HttpRefused, match="does not answer"):
+        await reach(group, 1, host="10.0.0.1").connect(2)
+    assert group.addresses == {2: address}
+    assert await reach(group, 1).connect(2) is None
+    assert group.addresses == {}, "and so all know"
+    assert await reach(group, 1).connect(3) is None
 
 
 async def test_a_process_that_does_not_answer_is_not_gone(autojump_clock: trio.testing.MockClock) -> None:
