@@ -38,6 +38,7 @@ from .._peer._exchange import Exchange, OnProgress
 from .._revisions import LATEST
 from .._trio import Contained, LightParkingLot, propagating, wall_time
 from ._access import PARKED, RequestActivity, Watched, activity_of
+from ._asking import LegacyInputRequester
 from ._context import Context, KeptNotifications, exchange_of
 from ._input_required import Asking, InputRequired, UsedStates, check_answers, input_request, input_types
 from ._lifetimes import Background, EndedBeforeStart, Lifetime, MemoryReturn, Shutdown, open_background
@@ -275,6 +276,9 @@ class HandlerRun:
             await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
             # It is shielded. No request serves it any more, so nothing could carry the question.
             raise too_late(method)
+        if not self.context.revision.is_modern:  # what is wrapped around calls may ask before there is a task
+            asks = LegacyInputRequester(exchange_of(self.context), self.context.revision)
+            return await asks.ask(method, params)
         request = input_types()[method][0](params=params)
         key = self._key(request)
         if self._recorded is not None and key in self._recorded:
@@ -572,6 +576,14 @@ class Parking:
         run = HandlerRun(self, handler, context, params, client, binding, recorded)
         context._resume(run, answers, author_state)
         self.background.start_own(run.run, name=f"handler of {exchange.request.method}")
+        return await run.serve(context)
+
+    async def serve_as_task(self, context: Context[Any], handler: BoundHandler, *, client: str) -> object:
+        """Serve a request of 2025-11-25 whose handler goes on as a task; see `serve`. It is never parked."""
+        request = exchange_of(context).request
+        run = HandlerRun(self, handler, context, request.params or {}, client, b"", None)
+        context._resume(run, {}, ABSENT)
+        self.background.start_own(run.run, name=f"handler of {request.method}")
         return await run.serve(context)
 
     def _resume(

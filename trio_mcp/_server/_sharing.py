@@ -36,7 +36,9 @@ class _RunningTask(Protocol):
     @property
     def id(self) -> str: ...
     def cancel(self, reason: str) -> None: ...
+    def withdraw(self) -> None: ...
     def answer(self, answers: Mapping[str, Any]) -> bool: ...
+    def settle(self, answers: Mapping[str, Any]) -> bool: ...
 
 
 _TaskT = TypeVar("_TaskT", bound=_RunningTask)
@@ -123,6 +125,12 @@ class Sharing:
             return
         if content.get("cancel"):
             task.cancel("tasks/cancel")
+        if content.get("withdraw") and not task.has_ended:
+            task.withdraw()
+            task.is_unsaved = True
+        settled = content.get("settled")
+        if is_object(settled):
+            task.is_unsaved = task.settle(settled) or task.is_unsaved
         answers = content.get("answers")
         if is_object(answers):
             try:

@@ -18,11 +18,12 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
-from .._channel import client_key_of, owner_of
+from .._channel import Origin, client_key_of, owner_of
 from .._codec import _json
 from .._codec._json import cost_of, is_object
 from .._codec._jsonrpc import Encoded, to_wire
 from .._core._account import Account, Loan, Overdrawn, lend_all
+from .._core._legacy_tasks import TASKS_REVISION, is_marked, marked_id, written_legacy_task
 from .._core._tasks import (
     TASK,
     TASKS,
@@ -30,6 +31,7 @@ from .._core._tasks import (
     created_task,
     declares_tasks,
     failed,
+    read_error,
     status_of_progress,
     weight_of_task,
 )
@@ -46,6 +48,7 @@ from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import PROGRESS_TOKEN_KEY, Revision
 from .._trio import wall_time
+from ..types import TaskMetadata, Tool, ToolExecution, evolve
 from ._access import RequestActivity, activity_of
 from ._context import Context, declared_in, exchange_of, origin_of
 from ._elicitation import URLElicitationRequired
@@ -53,10 +56,11 @@ from ._extensions import require_declared
 from ._functions import HandlerFunction
 from ._input_required import Asking, ExtensionResult, InputRequired, ask_in_session, input_types
 from ._lifetimes import Background, DueTimes
+from ._listing import read_params
 from ._parking import PARKED_BYTES, HandlerRun, Outcome, too_late, weight_of_headers
 from ._restarts import Restarts, call_of
 from ._sharing import Sharing, taken_answers
-from ._task_store import SharedTaskStore, TaskStore
+from ._task_store import MemoryTaskStore, SharedTaskStore, TaskStore
 from ._threads import Threads, ends_with_its_thread, leaves_its_place
 from ._tools import RegisteredTool, ToolOptions
 
@@ -79,10 +83,10 @@ class _Question:
     """A question of a task: as it is sent, and the answer as it came, if one did."""
 
     request: Mapping[str, Any]
-    _answer: Mapping[str, Any] | None = attrs.field(default=None, init=False)
+    _answer: Mapping[str, Any] | RequestError | None = attrs.field(default=None, init=False)
     _settled: trio.Event = attrs.field(factory=trio.Event, init=False)
 
-    def settle(self, answer: Mapping[str, Any] | None) -> None:
+    def settle(self, answer: Mapping[str, Any] | RequestError | None) -> None:
         if not self._settled.is_set():
             self._answer = answer
             self._settled.set()
@@ -91,6 +95,9 @@ class _Question:
         await self._settled.wait()
         if self._answer is None:
             raise too_late(self.request["method"])
+        if isinstance(self._answer, RequestError):
+            self._answer.question = self.request["method"]  # so that it is not taken for that of the call
+            raise self._answer
         return self._answer
 
 
@@ -106,6 +113,7 @@ class RunningTask:
         is_gone: Whether it has expired.
         is_lost: Whether others have taken this process for dead: then it is not this one's to write any more.
         has_ended: Whether its handler has, so that nothing but the record is kept.
+        is_withdrawn: Whether it is cancelled whatever its handler, which may still run, does.
         loans: The place and the bytes that are lent for it.
         keys: What the keys of its questions begin with, so that no run of it uses those of another.
         is_unsaved: Whether a question or the end is not in the store yet.
@@ -121,6 +129,7 @@ class RunningTask:
     is_gone: bool = False
     is_lost: bool = False
     has_ended: bool = False
+    is_withdrawn: bool = False
     is_unsaved: bool = False
     keys: str = ""
     turn: trio.Lock = attrs.field(factory=trio.Lock)
@@ -150,18 +159,32 @@ class RunningTask:
 
     def end(self, changes: Mapping[str, Any]) -> None:
         """Its handler has ended, with what has become of it. Whoever still asks has asked too late."""
+        self._drop_questions()
+        self.has_ended = True
+        if not self.is_withdrawn:
+            self.change(**changes)
+
+    def _drop_questions(self) -> None:
         for question in self._questions.values():
             question.settle(None)
         self._questions.clear()
         self._asked_bytes = 0
-        self.has_ended = True
-        self.change(**changes)
 
     def cancel(self, reason: str) -> None:
         """Cancel the handler. The task is cancelled once that has ended; until then it asks nothing any more."""
         self._run.cancel(reason)
         for question in self._questions.values():  # its handler may shield itself, and nobody answers
             question.settle(None)
+
+    def withdraw(self) -> None:
+        """Cancel the task at once: it stays cancelled whatever its handler, which is cancelled too, still does.
+
+        Spec: 2025-11-25, basic/utilities/tasks, "Task Cancellation".
+        """
+        self._run.cancel("tasks/cancel")
+        self._drop_questions()
+        self.change(status="cancelled", status_message=None, call=None)
+        self.is_withdrawn = True
 
     @property
     def was_cancelled(self) -> bool:
@@ -171,7 +194,7 @@ class RunningTask:
     def written(self, result: object) -> dict[str, Any]:
         """Return the result of its handler as plain JSON, as the request would have been answered."""
         plain = to_wire(result, self._revision) if attrs.has(type(result)) else dict(cast("Any", result))
-        return {"resultType": "complete", **plain}
+        return {"resultType": "complete", **plain} if self._revision.is_modern else plain
 
     def weigh(self) -> None:
         """Count what it takes now.
@@ -200,8 +223,11 @@ class RunningTask:
         """
         del on_progress  # a question that is part of a result has none
         self.exchange.check_thread()
-        request = input_types()[method][0](params=params)
-        return await self._wait_for_answer(_Question(to_wire(request, self._revision)))
+        if self._revision.is_modern:
+            request = to_wire(input_types()[method][0](params=params), self._revision)
+        else:
+            request = {"method": method, "params": to_wire(params, self._revision)}
+        return await self._wait_for_answer(_Question(request))
 
     @leaves_its_place
     async def _wait_for_answer(self, question: _Question) -> Mapping[str, Any]:
@@ -244,6 +270,22 @@ class RunningTask:
         self._close(taken)
         return bool(taken)
 
+    def settle(self, answers: Mapping[str, Any]) -> bool:
+        """Give the handler answers as clients of 2025-11-25 send them: its own methods check them.
+
+        Args:
+            answers: By key, ``{"result": …}`` or ``{"error": …}``; those to what is not asked now are ignored.
+
+        Returns:
+            Whether any was taken.
+        """
+        taken = [key for key in answers if key in self._questions]
+        for key in taken:
+            given = answers[key]
+            self._questions[key].settle(read_error(given["error"]) if "error" in given else given["result"])
+        self._close(taken)
+        return bool(taken)
+
     # What its handler sends; see `ExchangeSink`.
 
     async def send_notification(
@@ -258,7 +300,8 @@ class RunningTask:
     ) -> None:
         """Do the same without waiting."""
         del exchange
-        if method == "notifications/progress" and is_object(params) and not self.has_ended:
+        is_over = self.has_ended or self.is_withdrawn
+        if method == "notifications/progress" and is_object(params) and not is_over:
             text = status_of_progress(params["progress"], params.get("total"), params.get("message"))
             self.change(status_message=text)
 
@@ -289,6 +332,7 @@ class Tasks:
     Attributes:
         sharing: What other processes are told and ask, if the store is one of several.
         tag: With what their ids begin; see `Service`.
+        asked: The questions that a client of 2025-11-25 is being asked: each a task's id and a key.
     """
 
     _background: Background
@@ -297,6 +341,7 @@ class Tasks:
     _store: TaskStore
     changed: Callable[[str], object]
     tag: str = attrs.field(default="", init=False)
+    asked: set[tuple[str, str]] = attrs.field(factory=set[tuple[str, str]], init=False)
     _running: dict[str, RunningTask] = attrs.field(factory=dict[str, RunningTask], init=False)
     _loans: dict[str, tuple[Loan, Loan]] = attrs.field(factory=dict[str, tuple[Loan, Loan]], init=False)
     _times: DueTimes = attrs.field(init=False)
@@ -335,8 +380,9 @@ class Tasks:
     async def _begin(self, context: Context[Any], run: HandlerRun, rules: TaskRules) -> None:
         await run.wait_served()
         exchange, now = exchange_of(context), wall_time()
+        is_modern, random = context.revision.is_modern, secrets.token_hex(ID_BYTES)
         record = StoredTask(
-            id=self.tag + secrets.token_hex(ID_BYTES),
+            id=self.tag + random if is_modern else marked_id(self.tag, random),
             owner=owner_of(exchange.origin),
             created_at=now,
             updated_at=now,
@@ -357,7 +403,10 @@ class Tasks:
         # is answered cancels it.
         task = RunningTask(self, run, context.revision, base, record, loans)
         self._enter(task, context, run, rules.ttl)
-        run.detach(ExtensionResult(TASK, created_task(record)), partial(self._end, task))
+        answer = (
+            ExtensionResult(TASK, created_task(record)) if is_modern else {"task": written_legacy_task(record)}
+        )
+        run.detach(answer, partial(self._end, task))
 
     async def _kept(
         self, context: Context[Any], record: StoredTask, run: HandlerRun
@@ -524,6 +573,7 @@ class Tasks:
         if task is not None:
             task.is_gone = True
             task.cancel("its time is over (ttl)")
+            self.changed(id)  # who waits for it need not wait until its handler has ended
         if task is None or task.has_ended:
             self._forget(id)
         return partial(self._remove, id, nullcontext() if task is None else task.turn)
@@ -545,9 +595,9 @@ class Tasks:
 
     # What clients do.
 
-    async def find(self, id: object, owner: str | None) -> StoredTask | None:
-        """Return a task as it is now, if it is there and somebody's own."""
-        if not isinstance(id, str):
+    async def find(self, id: object, owner: str | None, *, is_modern: bool = True) -> StoredTask | None:
+        """Return a task as it is now, if it is there, somebody's own, and was begun in an era."""
+        if not isinstance(id, str) or is_marked(id) == is_modern:
             return None
         running = self._running.get(id)
         if running is not None and running.is_gone:
@@ -571,10 +621,30 @@ class Tasks:
         id = params.get("taskId")
         if not isinstance(id, str):
             raise RequestError(INVALID_PARAMS, "invalid params: taskId: expected a string")
-        task = await self.find(id, owner_of(origin_of(context)))
+        task = await self.find(id, owner_of(origin_of(context)), is_modern=context.revision.is_modern)
         if task is None:
             raise RequestError(INVALID_PARAMS, UNKNOWN)
         return task
+
+    def can_list(self, origin: Origin | None) -> bool:
+        """Whether a client can list its tasks: it is known who it is, and what is kept can be listed.
+
+        Where messages have no origin, over a pipe and in memory, there is one client. Others that do not
+        authenticate could see the tasks of each other (2025-11-25, "Task Isolation and Access Control").
+        """
+        is_known = origin is None or origin.principal is not None
+        return is_known and isinstance(self._store, MemoryTaskStore)
+
+    def owned(self, owner: str | None) -> list[StoredTask]:
+        """Return the tasks of 2025-11-25 that somebody has, the oldest first, as they are now."""
+        assert isinstance(self._store, MemoryTaskStore)
+        now, found = wall_time(), list[StoredTask]()
+        for kept in self._store._owned_by(owner):
+            running = self._running.get(kept.id)
+            task = kept if running is None else running.record
+            if is_marked(kept.id) and not (task.has_expired(now) or (running is not None and running.is_gone)):
+                found.append(task)
+        return sorted(found, key=lambda task: (task.created_at, task.id))
 
     def activity(self) -> list[RequestActivity]:
         """Return the tasks whose handlers run now."""
@@ -629,6 +699,9 @@ class TaskRules:
     restartable: bool
 
 
+MAX_TTL_MS: Final = 1_000_000_000_000
+"""A longer time for which a client wants a task to be kept is this: 31 years, where its tool has no limit."""
+
 USUAL_TTL: Final = 3_600.0
 USUAL_POLL: Final = 1.0
 
@@ -666,9 +739,20 @@ class TaskTool(RegisteredTool):
 
     Attributes:
         rules: How they do.
+        legacy_tool: What clients of 2025-11-25 see of it.
     """
 
     rules: TaskRules
+    legacy_tool: Tool
+
+    @property
+    def can_be_task(self) -> bool:
+        """Whether its calls may become tasks."""
+        return True
+
+    def seen_by(self, revision: Revision) -> Tool:
+        """Return what a client of a revision sees."""
+        return self.legacy_tool if revision is TASKS_REVISION else RegisteredTool.seen_by(self, revision)
 
     @property
     def is_restartable(self) -> bool:
@@ -684,18 +768,18 @@ class TaskTool(RegisteredTool):
             RequestError: The client must know tasks, and does not; or no more can be kept.
         """
         if not context.is_task:  # as one is that is run again
-            run = context._requester
-            if not (isinstance(run, HandlerRun) and declares_tasks(declared_in(context))):
+            run, rules = context._requester, self._rules_for(context)
+            if rules is None or not isinstance(run, HandlerRun):
                 if self.rules.is_required:
-                    # Before 2026-07-28 too: its own tasks, which are others, are not served (2025-11-25,
-                    # "Tool-Level Negotiation").
-                    if not context.revision.is_modern:
-                        problem = f"{self.tool.name} is served as a task only: {context.revision} has no {TASKS}"
-                        raise RequestError(METHOD_NOT_FOUND, problem)
+                    if not context.revision.is_modern:  # 2025-11-25, "Tool-Level Negotiation"
+                        why = (
+                            "send task" if context.revision is TASKS_REVISION else f"{context.revision} has none"
+                        )
+                        raise RequestError(METHOD_NOT_FOUND, f"{self.tool.name} is served as a task only: {why}")
                     require_declared(TASKS, {}, is_modern=True)
                 return await RegisteredTool.call(self, arguments, context, threads, limits)
-            run.begin = partial(tasks_of(context).begin, context, run, self.rules, trio.Lock())
-            if not self.rules.asks_first:
+            run.begin = partial(tasks_of(context).begin, context, run, rules, trio.Lock())
+            if not rules.asks_first:
                 await context.begin_task()
         for _ in range(limits.max_input_rounds + 1):
             try:
@@ -712,10 +796,33 @@ class TaskTool(RegisteredTool):
         problem = f"the task asked for input more than {limits.max_input_rounds} times (max_input_rounds)"
         raise RequestError(INTERNAL_ERROR, problem)
 
+    def _rules_for(self, context: Context[Any]) -> TaskRules | None:
+        """Return how a call becomes a task; `None` if it does not.
+
+        In 2025-11-25 its client decides that, and for how long; then it is answered with nothing but a task.
+
+        Raises:
+            RequestError: What it says of the task is none.
+        """
+        if context.revision.is_modern:
+            return self.rules if declares_tasks(declared_in(context)) else None
+        asked = (exchange_of(context).request.params or {}).get("task")
+        if asked is None or context.revision is not TASKS_REVISION:
+            return None
+        wanted = read_params(asked, TaskMetadata).ttl if is_object(asked) else 0
+        ttl = self.rules.ttl
+        if wanted is not None:
+            if wanted <= 0:
+                raise RequestError(INVALID_PARAMS, "invalid params: task.ttl: expected a positive number")
+            seconds = min(wanted, MAX_TTL_MS) / 1000
+            ttl = seconds if ttl is None else min(ttl, seconds)
+        return attrs.evolve(self.rules, is_required=True, asks_first=False, ttl=ttl)
+
 
 def task_tool(rules: TaskRules, **members: Any) -> RegisteredTool:
     """Return a tool whose calls may become tasks. They need a run of their own even if they ask nothing."""
     handler: HandlerFunction = members["handler"]
     if handler.asking is Asking.NEVER:
         members["handler"] = attrs.evolve(handler, asking=Asking.PARK)
-    return TaskTool(**members, rules=rules)
+    execution = ToolExecution(task_support="required" if rules.is_required else "optional")
+    return TaskTool(**members, rules=rules, legacy_tool=evolve(members["older_tool"], execution=execution))
