@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -94,6 +95,23 @@ WATCHED: Final = tuple(
     for kind, title in (("recorded", "access records"), ("traced", "OpenTelemetry"))
 )
 """Beside the same without: each request makes a record, or spans and metrics, of which nothing is written."""
+STORED: Final = tuple(
+    Contender(
+        name=f"ours@lean-{store}",
+        title=f"trio_mcp, lean host, {title}",
+        kind=Kind.OURS,
+        package="trio-mcp",
+        server=("servers/ours.py",),
+        bindings={"http": f"lean-{store}"},
+        only=frozenset({"echo-1", "echo-64", "progress", "connect"}),
+    )
+    for store, title, program in (
+        ("sqlite", "sessions in SQLite", None),
+        ("redis", "sessions in Redis", "redis-server"),
+    )
+    if program is None or shutil.which(program)
+)
+"""Beside the same with sessions in memory."""
 PEERS: Final = (
     Contender(
         name="python-2",
@@ -236,7 +254,7 @@ FLOORS: Final = (
         revisions=frozenset({"2026-07-28"}),
     ),
 )
-CONTENDERS: Final[tuple[Contender, ...]] = (OURS, LEAN, *HOSTED, LOW, *PROTECTED, *WATCHED, *PEERS, *FLOORS)
+CONTENDERS: Final[tuple[Contender, ...]] = (OURS, LEAN, *HOSTED, LOW, *PROTECTED, *WATCHED, *STORED, *PEERS, *FLOORS)
 
 
 def find_contenders(names: Iterable[str], earlier: Path | None = None) -> tuple[Contender, ...]:

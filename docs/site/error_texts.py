@@ -114,10 +114,10 @@ ELSEWHERE: Final = MappingProxyType(
         "_server/_restarts": "surroundings",
         "_server/_sqlite_tasks": "_SCHEMA query found",
         "_trio": "run_now",
+        "_workers/_members": "secret",
         "_workers/_redis_store_scripts": "_COMMON GREET RENEW LEAVE GONE ANNOUNCE OTHERS ADDRESS KEEP FIND TAKE "
         "RELEASE FORGET APPEND READ FORGET_EVENTS",
         "_workers/_sqlite_store": "_SCHEMA query",
-        "_workers/_worker": "secret",
         "testing/_answers": "page_of",
         "testing/_authorization_server": "serving warning buttons _consent_page",
         "testing/_channel_tests": "odd _server",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trio_mcp._endpoint._call import RequestLoans as RequestLoans
 from trio_mcp._endpoint._event_store import count_against as count_against
+from trio_mcp._endpoint._kept import KeptSession as KeptSession
 from trio_mcp._endpoint._legacy import REPLACED_AT_ONCE as REPLACED_AT_ONCE
 from trio_mcp._endpoint._session import KEPT_FOR as KEPT_FOR
 from trio_mcp._endpoint._session import MAX_ID_LENGTH as MAX_ID_LENGTH
@@ -14,9 +15,12 @@ from trio_mcp._endpoint._session import MAX_IDS as MAX_IDS
 from trio_mcp._endpoint._session import STREAM_TIMEOUT as STREAM_TIMEOUT
 from trio_mcp._endpoint._session import EarlyCancellations as EarlyCancellations
 from trio_mcp._endpoint._session import LegacySession as LegacySession
+from trio_mcp._endpoint._session_channel import PostBody as PostBody
 from trio_mcp._endpoint._shared import SharedStore as SharedStore
 from trio_mcp._endpoint._shared import TakenSession as TakenSession
 from trio_mcp._endpoint._streams import EventStream as EventStream
+from trio_mcp._endpoint._streams import EventWriter as EventWriter
+from trio_mcp._endpoint._streams import Unanswered as Unanswered
 from trio_mcp._hosts import _lean
 from trio_mcp._hosts._asgi import _path_of as _path_of
 from trio_mcp._hosts._connections import ConnectionLimits as ConnectionLimits

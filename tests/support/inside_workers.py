@@ -12,6 +12,8 @@ from trio_mcp._workers._frames import frame as frame
 from trio_mcp._workers._frames import pieces as pieces
 from trio_mcp._workers._links import MAX_WAITING as MAX_WAITING
 from trio_mcp._workers._links import _Outbox as _Outbox
+from trio_mcp._workers._reach import CONNECT_SECONDS as CONNECT_SECONDS
+from trio_mcp._workers._reach import StoreReach as StoreReach
 from trio_mcp._workers._reach import private_directory as private_directory
 from trio_mcp._workers._redis_store import RedisSharedStore as RedisSharedStore
 from trio_mcp._workers._redis_store_scripts import KEEP as KEEP

@@ -55,12 +55,14 @@ class Member:
         path: Its socket.
         errors: The file of its standard error, of all its lives.
         lives: The ids of the processes it was, the last one first.
+        killed: Which of them were killed.
     """
 
     def __init__(self, path: Path, options: dict[str, Any], temporary: Path) -> None:
         self.path = path
         self.errors = path.with_suffix(".log")
         self.lives: list[int] = []
+        self.killed: set[int] = set()
         self._options = {**options, "unix_path": str(path)}
         self._temporary = temporary
         self._process: trio.Process | None = None
@@ -84,7 +86,7 @@ class Member:
         """Start it; return when clients can connect."""
         with self.errors.open("a") as stderr:
             process = await trio.lowlevel.open_process(
-                [sys.executable, "-W", "error", str(PROGRAM), json.dumps(self._options)],
+                [sys.executable, str(PROGRAM), json.dumps(self._options)],
                 stderr=stderr,
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "TMPDIR": str(self._temporary)},
@@ -103,10 +105,12 @@ class Member:
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """End it, and return its status; by SIGKILL, if it takes too long."""
-        self.send_signal(number)
         assert self._process is not None
-        with trio.move_on_after(ENOUGH):
-            return await self._process.wait()
+        if number != signal.SIGKILL:
+            self.send_signal(number)
+            with trio.move_on_after(ENOUGH):
+                return await self._process.wait()
+        self.killed.add(self.pid)
         self._process.kill()
         return await self._process.wait()
 

@@ -39,6 +39,7 @@ BOUNDS: Final = {
     "_auth/_person.py OAuth._log_in_by_page move_on_after": "LEAVING_SECONDS",
     "_client/_open.py _open_in_process CancelScope": "closing memory waits for nothing",
     "_endpoint/_session.py LegacySession.serve_session CancelScope": "goodbye_timeout, inside, for the store",
+    "_endpoint/_legacy.py LegacySessions._give_back move_on_after": "goodbye_timeout",
     "_http/_client.py open_http_client CancelScope": "closing forcefully waits for nothing",
     "_proxy/_session.py ProxySession.connected CancelScope": "closing a client: goodbye_timeout, terminate_timeout",
     "_peer/_peer.py open_peer CancelScope": "goodbye_timeout, inside, by `Peer.aclose`",

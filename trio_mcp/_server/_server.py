@@ -705,7 +705,7 @@ class Server(AppRegistration, Servable[StateT]):
         check_pages(application)
         if application.custom.keys().isdisjoint(("resources/read", "resources/templates/list")):
             application.completer.check_templates(application.resources.templates())
-        given, stores = self._task_store or shared, list[TaskStore]()
+        given, stores = shared if self._task_store is None else self._task_store, list[TaskStore]()
         if given is None or not callable(given):
             lifespan = self._lifespan_state()
             stores += [] if given is None else [given]

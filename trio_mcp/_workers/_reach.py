@@ -151,8 +151,9 @@ class StoreReach:
         stream = await _connect((host, int(port)))
         if stream is None or await self._is_process(stream, process):
             return stream
+        # Whoever has its port now: it is gone when its lease is over. The secret may also just have changed.
         await trio.aclose_forcefully(stream)
-        return None
+        raise no_answer()
 
     def listening(self) -> AbstractAsyncContextManager[trio.SocketListener]:
         """Listen at a socket of its own, or at the address that the store names; see `Reach.listening`."""

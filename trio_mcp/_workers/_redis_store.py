@@ -42,8 +42,8 @@ _log: Final = Log("trio_mcp.workers")
 
 SECRET_BYTES: Final = 32
 
-FIRST: Final = 5 * 10**8
-"""Up to which number the first process has one; those of all have nine digits at most."""
+FIRST: Final = 9 * 10**8
+"""Up to which number a Redis begins that was started or emptied; all have nine digits at most."""
 
 
 @final
@@ -198,7 +198,7 @@ class RedisSharedStore:
         self.events: EventStore = RedisEvents(self.run, bounds.events)
         self._prefix: Final = f"{prefix}:"
         self._bounds: Final = bounds
-        self._generation = 0
+        self._generation = self._known = 0  # of its connection; and the last that Redis has answered
         self._server = b""
         self._address = ""
         self._greeting: Final = trio.Lock()
@@ -215,12 +215,11 @@ class RedisSharedStore:
             host = self.link.local_host(connection)  # if it has broken, so does what follows
             answer = [b"late"]
             while answer == [b"late"] and not self._is_leaving:
-                self._generation += 1
-                rest = [*self._times(), self.secret, self._address, self._server, 1 + secrets.randbelow(FIRST)]
-                answer = await self.link.run_on(connection, scripts.GREET, [*self._head(), *rest])
+                answer = await self._greet_once(connection)
             if self._is_leaving:
                 return
             state, number, self.secret, self._server = answer
+            self._known = self._generation
             self.number = int(number)
             self.host = self._bounds.host or host
         if state == b"doubt":
@@ -231,6 +230,17 @@ class RedisSharedStore:
             )
             self.on_doubt()
         self.want_renewal()
+
+    async def _greet_once(self, connection: Any) -> list[Any]:
+        self._generation += 1
+        rest = [self.secret, self._address, self._known, self._server, 1 + secrets.randbelow(FIRST)]
+        arguments = [*self._head(), *self._times(), *rest]
+        try:
+            answer: list[Any] = await self.link.run_on(connection, scripts.GREET, arguments)
+        except BaseException:
+            self._generation += 1  # nothing is done as the one of which nobody knows the answer
+            raise
+        return answer
 
     def want_renewal(self) -> None:
         """Renew the lease at once, and do what is left to do."""

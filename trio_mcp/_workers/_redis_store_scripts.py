@@ -4,7 +4,8 @@ Their keys, below the prefix of a store; its tasks have others. Times are millis
 
     secret           what all processes know
     numbers          hash: the number of the last process, and what Redis has given it
-    member:N         hash: the lease of a process, which expires; its address, the generation of its connection
+    member:N         hash: the lease of a process, which expires; its address, the generation of its connection,
+                     and that of the one in which it came, or came back
     members          sorted set: processes by when their sessions are removed, if they do not renew their lease
     session:ID       hash: owner, data, turn, who had lost it; without data, it was forgotten, and expires
     sessions:N       set: the sessions of a process
@@ -23,8 +24,8 @@ What is kept true:
 * A Redis that is full refuses what needs room, if nothing has been written before. So that is written first where
   it may be refused, and last where it must not: by who lives, and by who takes a session.
 * Each script can be sent again, for an answer may be lost: it finds what it has done, and does no more.
-* A number is given once. What Redis has forgotten when it was emptied or started again, it cannot go on with: it
-  begins anywhere, or leaves a gap for what it may have given.
+* A number is given once. When Redis was emptied or started again, it may have forgotten what it gave last, and so
+  each time: it begins anywhere among 900 million, and leaves out what processes have that are there.
 * Sums are kept beside their parts, in one key: they are lost together or not at all.
 """
 
@@ -87,34 +88,34 @@ def _script(body: str) -> Script:
 # Processes.
 
 GREET: Final = _script("""
-local lease, max_age, secret, address, server = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local lease, max_age, secret, address = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local known, server, first, since = ARGV[8], ARGV[9], ARGV[10], '0'
 local info = redis.pcall('INFO', 'server')
 local this = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
 local given = call('HMGET', P .. 'numbers', 'last', 'server')
-local state, last = 'ok', tonumber(given[1] or ARGV[9])
-if given[2] and given[2] ~= this then last = last + 1000 end
+local state, last = 'ok', tonumber(given[2] == this and given[1] or first)
 if me == '0' then
-  last = last + 1
+  repeat last = last + 1 until not call('ZSCORE', members, whole(last))
   me = whole(last)
 else
-  local before = call('HGET', key('member', me), 'generation')
-  if before and tonumber(before) > tonumber(generation) then return {'late'} end
-  if not before or server ~= this then state = 'doubt' end
-  if last < tonumber(me) then last = tonumber(me) + 1000 end
+  local before = call('HMGET', key('member', me), 'generation', 'since')
+  if before[1] and tonumber(before[1]) > tonumber(generation) then return {'late'} end
+  since = before[2] or generation
+  if tonumber(since) > tonumber(known) or server ~= this then state = 'doubt' end
 end
 call('PERSIST', key('member', me))
 call('HSET', P .. 'numbers', 'last', whole(last), 'server', this)
-call('HSET', key('member', me), 'generation', generation, 'address', address)
+call('HSET', key('member', me), 'generation', generation, 'since', since, 'address', address)
 call('PEXPIRE', key('member', me), lease)
 call('ZADD', members, whole(now + lease + max_age), me)
 call('SETNX', P .. 'secret', secret)
 return {state, me, call('GET', P .. 'secret'), this}
 """)
-"""For how long its lease is and sessions are kept, a secret if there is none, its address, what Redis it knew,
-and after what number those of processes begin.
+"""For how long its lease is and sessions are kept, a secret if there is none, its address, the last generation
+that was answered, and what Redis it was; and after what number those of processes begin.
 
-The number is 0 for a process that has none. Returns `doubt` if it may have been taken for gone, its number, the
-secret, and what Redis this is, which is another one after each restart: then what was written last may be lost.
+The number is 0 for a process that has none. Returns `doubt` if it may have been taken for gone, until it knows
+that; its number, the secret, and what Redis this is: another one after each start, which may lack what was last.
 """
 
 RENEW: Final = _script("""

@@ -152,7 +152,7 @@ class Supervisor:
                 await self._end()
                 nursery.cancel_scope.cancel(reason="the workers have ended")
         finally:
-            await self._kill()  # noqa: ASYNC102 - shielded in there, and a process that is killed ends at once
+            await self._kill()
             shutil.rmtree(self._directory, ignore_errors=True)
         if self._failure is not None:
             raise self._failure

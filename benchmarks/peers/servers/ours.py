@@ -4,6 +4,7 @@
 ``hypercorn-verifying`` and ``lean-verifying`` verify it with each request. ``asgi-hypercorn`` and
 ``asgi-anycorn`` serve the ASGI application on a host of others. ``stdio-recorded`` and ``lean-recorded`` make a
 record of each request, which nobody writes; ``stdio-traced`` and ``lean-traced`` make spans and metrics.
+``lean-sqlite`` and ``lean-redis`` keep sessions in a store, which no other process has joined.
 """
 
 from __future__ import annotations
@@ -189,6 +190,27 @@ def watch(kind: str) -> None:
         server.middleware = (Telemetry(tracer_provider=TracerProvider(), meter_provider=meters),)
 
 
+def store_of(kind: str) -> Any:
+    """Return a store that nobody else has; `None` for other kinds. A Redis ends with this process."""
+    folder = Path(tempfile.mkdtemp())
+    if kind == "sqlite":
+        from trio_mcp import SqliteStore
+
+        return SqliteStore(folder / "bench.db")
+    if kind == "redis":
+        import subprocess
+
+        from trio_mcp import RedisStore
+
+        path = folder / "redis.sock"
+        run = f"redis-server --port 0 --save '' --unixsocket {path} >/dev/null & cat; kill $!"
+        subprocess.Popen(["/bin/sh", "-c", run], stdin=subprocess.PIPE)
+        while not path.exists():
+            time.sleep(0.01)
+        return RedisStore(f"unix://{path}")
+    return None
+
+
 def serve_on(host: str) -> None:
     """Serve the ASGI application on a host that is not ours, as it comes."""
     import importlib
@@ -232,7 +254,8 @@ async def main(binding: str) -> None:
             http: Literal["lean", "hypercorn"] = "lean" if host == "lean" else "hypercorn"
             is_protected = kind in ("protected", "verifying")
             auth, token = protection(verifying=kind == "verifying") if is_protected else (None, "")
-            serve_it = partial(serve_http, server, port=0, http=http, settings=settings, auth=auth)
+            store = store_of(kind)
+            serve_it = partial(serve_http, server, port=0, http=http, settings=settings, auth=auth, store=store)
             urls = await nursery.start(serve_it)
             print((urls[0].replace("/mcp", "/sse") if is_sse else urls[0]) + token, flush=True)
 

@@ -82,7 +82,7 @@ def test_an_option_of_something_else_is_refused(subtests: pytest.Subtests) -> No
             TypeError,
             (
                 "there is no option prot; see RunOptions: host, port, path, http, settings, ssl_context, unix_path, "
-                "unix_mode, authenticate, auth, event_store, routes"
+                "unix_mode, authenticate, auth, event_store, store, routes"
             ),
         ),
         (

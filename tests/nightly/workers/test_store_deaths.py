@@ -185,6 +185,33 @@ async def test_a_stopped_process_keeps_its_sessions(kind: str) -> None:
                 assert text_of(await raw.send(tool("who"), session)) == str(a.pid)
 
 
+async def test_a_client_that_goes_while_its_session_is_looked_for() -> None:
+    """Nobody is answered then, and nothing fails. Who waits for a store that is away is told so in time."""
+    async with open_store_group("redis", nginx=False) as group:
+        a, b = group.members
+        assert group.redis is not None
+        async with a.connected() as at_a:
+            session = await begin(at_a)
+        await end(a, signal.SIGKILL)
+        group.redis.stop()
+        try:
+            async with b.connected() as at_b:
+                with trio.move_on_after(1):
+                    await at_b.send(tool("who"), session)
+            with trio.fail_after(60):
+                async with b.connected() as at_b:
+                    answer = await at_b.send(tool("who"), session)
+            assert answer.status == 503, status_of(answer)
+        finally:
+            group.redis.go_on()
+        async with b.connected() as at_b:
+            with trio.fail_after(60):
+                while (answer := await at_b.send(tool("who"), session)).status == 503:
+                    await trio.sleep(0.2)
+            assert text_of(answer) == str(b.pid)
+        assert "failed" not in "".join(line for line in group.said().splitlines() if "trio_mcp.http" in line)
+
+
 # What is told.
 
 
