@@ -25,10 +25,7 @@ from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import Encoded, encode_notification
 from .._core._changes import ListKind, check_announcement, check_notification_method
 from .._core._http1 import HeaderMark
-from .._core._legacy_tasks import TASKS_REVISION
-from .._core._lifecycle import Agreement
 from .._core._uri_template import UriTemplate, check_uri
-from .._errors import METHOD_NOT_FOUND, RequestError
 from .._limits import Limits, check_given, check_options, check_whole
 from .._oauth._principal import Principal
 from .._peer._call import checked
@@ -889,24 +886,8 @@ class Application:
             or self._tool_handler(method)
             or self.prompts.handler_for(method)
             or self.resources.handler_for(method)
-            or self._task_handler(method, revision)
+            or (None if self.legacy_tasks is None else self.legacy_tasks.handler_for(method, revision))
             or (self._complete if method == "completion/complete" and self.completer.can_complete else None)
-        )
-
-    def _task_handler(self, method: str, revision: Revision) -> MethodHandler | None:
-        if self.legacy_tasks is None or revision is not TASKS_REVISION:
-            return None
-        handlers: Mapping[str, MethodHandler] = self.legacy_tasks.handlers
-        return handlers.get(method)
-
-    def wants_task(self, method: str, params: Mapping[str, Any], agreement: Agreement) -> bool:
-        """Whether a request is a call that becomes a task, in 2025-11-25, in which its client says so."""
-        return (
-            method == "tools/call"
-            and agreement.revision is TASKS_REVISION
-            and params["task"] is not None
-            and method not in self.custom
-            and self.tools.can_be_task(params.get("name"))
         )
 
     def asking(self, method: str, params: Mapping[str, Any]) -> Asking:
@@ -986,15 +967,13 @@ class Application:
         if options.keys().isdisjoint(_OF_TASKS):
             return RegisteredTool
         from ._legacy_tasks import LegacyTasks  # few servers have any
-        from ._task_methods import tasks_extension
-        from ._tasks import read_task_rules, task_tool
+        from ._task_methods import read_task_rules, task_tool, tasks_extension
 
         rules = read_task_rules(options)
         if rules is None:
             return RegisteredTool
         self.extensions.add_once(tasks_extension())
-        if self.legacy_tasks is None:
-            self.legacy_tasks = LegacyTasks(self.changes, self.listing)
+        self.legacy_tasks = self.legacy_tasks or LegacyTasks(self.changes, self.listing)
         return partial(task_tool, rules)
 
     def find_tool(self, name: str) -> types.Tool:
@@ -1046,8 +1025,7 @@ class Application:
         return await self.extensions.call(params, context, self._call_tool)
 
     async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
-        name: Any = params.get("name")
-        arguments: Any = params.get("arguments")
+        name, arguments = params.get("name"), params.get("arguments")
         if not (
             isinstance(name, str)
             and arguments.__class__ is dict
@@ -1057,15 +1035,10 @@ class Application:
             # Something is missing, wrong, or rare: read them in full.
             call = read_params(params, types.CallToolRequestParams)
             name, arguments = call.name, call.arguments or {}
-            if call.task is not None and self.legacy_tasks is not None and context.revision is TASKS_REVISION:
-                self._check_task(name)
+            if call.task is not None and self.legacy_tasks is not None:
+                self.legacy_tasks.check(self.tools.get(name), context)
         tool = self.tools.entries.shown.get(name) or self.tools.get(name)  # which raises
         return await tool.call(arguments, context, self.threads, self.limits)
-
-    def _check_task(self, name: str) -> None:
-        """Refuse to make a task of a call that cannot be one (2025-11-25, "Tool-Level Negotiation")."""
-        if not self.tools.get(name).can_be_task:
-            raise RequestError(METHOD_NOT_FOUND, f"calls of {name} cannot be tasks: leave out task")
 
     async def _complete(self, params: Mapping[str, Any], context: Context[Any]) -> types.CompleteResult:
         refuse_many(params, "context", "arguments")

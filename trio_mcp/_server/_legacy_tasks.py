@@ -16,13 +16,21 @@ import attrs
 import trio
 
 from .. import types
-from .._channel import owner_of
+from .._absent import ABSENT
+from .._channel import client_key_of, owner_of
 from .._codec._json import InvalidData
 from .._codec._jsonrpc import from_wire
 from .._core._changes import TaskUpdated
-from .._core._legacy_tasks import STATUS, outcome_of, with_related_task, written_legacy_task
+from .._core._legacy_tasks import (
+    STATUS,
+    TASKS_REVISION,
+    outcome_of,
+    with_related_task,
+    written_legacy_task,
+)
 from .._core._tasks import StoredTask, written_error
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RemoteProtocolError, RequestError
+from .._revisions import Revision
 from .._trio import LightParkingLot, open_hidden_nursery
 from ._asking import features_of
 from ._changes import ChangeHub
@@ -30,7 +38,9 @@ from ._context import Context, exchange_of, origin_of
 from ._functions import MethodHandler
 from ._input_required import input_types, require_for
 from ._listing import Entry, Listing
+from ._parking import BoundHandler, HandlerRun, Parking
 from ._tasks import Tasks, tasks_of
+from ._tools import RegisteredTool
 
 TASKS_PER_PAGE: Final = 100
 """How many tasks a page has if the server's author has not said how long pages are."""
@@ -45,20 +55,45 @@ class LegacyTasks:
     Args:
         hub: Reports that tasks have changed.
         listing: Cuts lists into pages.
-
-    Attributes:
-        handlers: The handlers, by method.
     """
 
     def __init__(self, hub: ChangeHub, listing: Listing) -> None:
         self._hub = hub
         self._listing = listing
-        self.handlers: Final[Mapping[str, MethodHandler]] = {
+        self._handlers: Mapping[str, MethodHandler] = {
             "tasks/get": _get,
             "tasks/result": self._result,
             "tasks/list": self._list,
             "tasks/cancel": self._cancel,
         }
+
+    def handler_for(self, method: str, revision: Revision) -> MethodHandler | None:
+        """Return the handler of a method; `None` if it is none of these, or another revision's."""
+        return self._handlers.get(method) if revision is TASKS_REVISION else None
+
+    def check(self, tool: RegisteredTool, context: Context[Any]) -> None:
+        """Check that a tool's calls can be tasks, for a call that is to be one ("Tool-Level Negotiation").
+
+        Raises:
+            RequestError: They cannot.
+        """
+        if context.revision is TASKS_REVISION and not tool.can_be_task:
+            raise RequestError(METHOD_NOT_FOUND, f"calls of {tool.tool.name} cannot be tasks: leave out task")
+
+    def run(self, parking: Parking, context: Context[Any], handler: BoundHandler) -> HandlerRun:
+        """Begin a run of the handler of a call, which makes itself a task. It is never parked.
+
+        Args:
+            parking: Runs it.
+            context: The context of the call.
+            handler: The handler.
+        """
+        request = exchange_of(context).request
+        client = client_key_of(origin_of(context), context._surroundings.client)
+        run = HandlerRun(parking, handler, context, request.params or {}, client, b"", None)
+        context._resume(run, {}, ABSENT)
+        parking.background.start_own(run.run, name=f"handler of {request.method}")
+        return run
 
     def declared(self, *, can_list: bool) -> types.ServerTasksCapability:
         """Return what is declared to a client ("Server Capabilities")."""

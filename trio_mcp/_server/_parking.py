@@ -38,7 +38,7 @@ from .._peer._exchange import Exchange, OnProgress
 from .._revisions import LATEST
 from .._trio import Contained, LightParkingLot, propagating, wall_time
 from ._access import PARKED, RequestActivity, Watched, activity_of
-from ._asking import LegacyInputRequester
+from ._asking import requester_of
 from ._context import Context, KeptNotifications, exchange_of
 from ._input_required import Asking, InputRequired, UsedStates, check_answers, input_request, input_types
 from ._lifetimes import Background, EndedBeforeStart, Lifetime, MemoryReturn, Shutdown, open_background
@@ -277,8 +277,7 @@ class HandlerRun:
             # It is shielded. No request serves it any more, so nothing could carry the question.
             raise too_late(method)
         if not self.context.revision.is_modern:  # what is wrapped around calls may ask before there is a task
-            asks = LegacyInputRequester(exchange_of(self.context), self.context.revision)
-            return await asks.ask(method, params)
+            return await requester_of(exchange_of(self.context), self.context.revision).ask(method, params)
         request = input_types()[method][0](params=params)
         key = self._key(request)
         if self._recorded is not None and key in self._recorded:
@@ -304,8 +303,7 @@ class HandlerRun:
         if self._recorded is None:
             self._asked[""] += 1
             return str(self._asked[""])
-        written = _json.encode(to_wire(request, self.context.revision))
-        digest = hashlib.sha256(written).hexdigest()[:16]
+        digest = hashlib.sha256(_json.encode(to_wire(request, self.context.revision))).hexdigest()[:16]
         self._asked[digest] += 1
         return f"{digest}-{self._asked[digest]}"
 
@@ -576,14 +574,6 @@ class Parking:
         run = HandlerRun(self, handler, context, params, client, binding, recorded)
         context._resume(run, answers, author_state)
         self.background.start_own(run.run, name=f"handler of {exchange.request.method}")
-        return await run.serve(context)
-
-    async def serve_as_task(self, context: Context[Any], handler: BoundHandler, *, client: str) -> object:
-        """Serve a request of 2025-11-25 whose handler goes on as a task; see `serve`. It is never parked."""
-        request = exchange_of(context).request
-        run = HandlerRun(self, handler, context, request.params or {}, client, b"", None)
-        context._resume(run, {}, ABSENT)
-        self.background.start_own(run.run, name=f"handler of {request.method}")
         return await run.serve(context)
 
     def _resume(

@@ -273,9 +273,9 @@ class Responder:
                 asking = self._asking(exchange.request.method, params, agreement) if is_modern else None
                 if asking is not None:
                     result = await self._serve_parkable(handler, exchange, context, asking)
-                elif "task" in params and self._application.wants_task(context.method, params, agreement):
-                    client = client_key_of(exchange.origin, self._surroundings.client)
-                    result = await self._parking.serve_as_task(context, partial(handler, params), client=client)
+                elif "task" in params and self._becomes_task(context):
+                    run = self._application.legacy_tasks.run(self._parking, context, partial(handler, params))
+                    result = await run.serve(context)
                 else:
                     result = await handler(params, context)
                 if isinstance(result, InputRequired):
@@ -327,6 +327,17 @@ class Responder:
             (read_params(params, types.InputResponseRequestParams).input_responses or {}) if brings else {},
             client=client_key_of(exchange.origin, self._surroundings.client),
             asking=asking,
+        )
+
+    def _becomes_task(self, context: Context[Any]) -> bool:
+        """Whether a request is a call that its client wants to be a task, in 2025-11-25."""
+        application, params = self._application, exchange_of(context).request.params or {}
+        return (
+            context.revision is TASKS_REVISION
+            and context.method == "tools/call"
+            and params.get("task") is not None
+            and "tools/call" not in application.custom
+            and application.tools.can_be_task(params.get("name"))
         )
 
     def _asking(self, method: str, params: Mapping[str, Any], agreement: Agreement) -> Asking | None:
