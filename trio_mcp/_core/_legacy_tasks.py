@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .._codec._json import is_object
+from .._codec._json import is_array, is_object
 from .._errors import INTERNAL_ERROR, RequestError
 from .._revisions import Revision
 from ._tasks import StoredTask, TaskState, created_task, read_task, shortened
@@ -53,8 +53,8 @@ def written_legacy_task(task: StoredTask) -> dict[str, Any]:
 
 
 def _text_of(result: Mapping[str, Any]) -> str:
-    blocks: Any = result.get("content")
-    texts = [block.get("text") for block in blocks if is_object(block)] if isinstance(blocks, list) else []
+    blocks: object = result.get("content")
+    texts = [block.get("text") for block in blocks if is_object(block)] if is_array(blocks) else []
     return "\n".join(text for text in texts if isinstance(text, str)) or "the tool has failed"
 
 

@@ -31,11 +31,7 @@ from .._oauth._principal import Principal
 from .._peer._call import checked
 from .._revisions import WITHOUT_HANDLER, Revision
 from ._changes import Announcement, ChangeHub
-from ._context import (
-    Context,
-    NotificationHandler,
-    origin_of,
-)
+from ._context import Context, NotificationHandler, origin_of
 from ._extensions import ServerExtensions
 from ._functions import MethodHandler, decorator, pass_throttle, read_handler, registering, with_example
 from ._input_required import Asking
@@ -1025,7 +1021,8 @@ class Application:
         return await self.extensions.call(params, context, self._call_tool)
 
     async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
-        name, arguments = params.get("name"), params.get("arguments")
+        name: Any = params.get("name")
+        arguments: Any = params.get("arguments")
         if not (
             isinstance(name, str)
             and arguments.__class__ is dict

@@ -17,7 +17,7 @@ import trio
 
 from .. import types
 from .._absent import ABSENT
-from .._channel import client_key_of, owner_of
+from .._channel import client_key_of
 from .._codec._json import InvalidData
 from .._codec._jsonrpc import from_wire
 from .._core._changes import TaskUpdated
@@ -101,12 +101,12 @@ class LegacyTasks:
         return types.ServerTasksCapability(list={} if can_list else None, cancel={}, requests=requests)
 
     async def _list(self, params: Mapping[str, Any], context: Context[Any]) -> dict[str, Any]:
-        tasks, origin = tasks_of(context), origin_of(context)
+        tasks = tasks_of(context)
         await trio.lowlevel.checkpoint()
-        if not tasks.can_list(origin):
+        if not tasks.can_list(origin_of(context), context._surroundings):
             raise RequestError(METHOD_NOT_FOUND, "this client cannot list tasks: tasks.list was not declared")
         # Numbered by when they were begun, so that a cursor is good although its task is gone.
-        entries = [Entry(int(task.created_at * 1e6), task.id, task) for task in tasks.owned(owner_of(origin))]
+        entries = [Entry(int(task.created_at * 1e6), task.id, task) for task in tasks.listed(context)]
         page, members = self._listing.page("tasks/list", params, entries, at_most=TASKS_PER_PAGE)
         listed: dict[str, Any] = {"tasks": [written_legacy_task(task) for task in page]}
         next_cursor = members["next_cursor"]

@@ -386,7 +386,7 @@ class Responder:
 
     def can_list_tasks(self, origin: Origin | None) -> bool:
         """Whether a client can list its tasks; see `Tasks.can_list`."""
-        found: bool = self._surroundings.get_tasks().can_list(origin)
+        found: bool = self._surroundings.get_tasks().can_list(origin, self._surroundings)
         return found
 
     def written(self, result: object, revision: Revision) -> Answer:
@@ -522,7 +522,13 @@ class ServerSession(Session):
         self._state = service.state
         client = f"connection {next(_connections)}" if client is None else client
         surroundings = Surroundings(
-            service.state, client, application.find_tool, background, service.background, service.tasks_for_all
+            service.state,
+            client,
+            application.find_tool,
+            background,
+            service.background,
+            service.tasks_for_all,
+            {} if assumed is None else None,
         )
         self._roots = surroundings.roots
         self._responder = Responder(application, service.parking, surroundings)

@@ -46,7 +46,7 @@ from .._peer._exchange import Exchange, OnProgress
 from .._revisions import PROGRESS_TOKEN_KEY, Revision
 from .._trio import wall_time
 from ._access import RequestActivity, activity_of
-from ._context import Context, exchange_of, origin_of
+from ._context import Context, Surroundings, exchange_of, origin_of
 from ._input_required import ExtensionResult, input_types
 from ._lifetimes import Background, DueTimes
 from ._parking import PARKED_BYTES, HandlerRun, Outcome, too_late, weight_of_headers
@@ -394,9 +394,10 @@ class Tasks:
         # is answered cancels it.
         task = RunningTask(self, run, context.revision, base, record, loans)
         self._enter(task, context, run, rules.ttl)
-        answer = (
-            ExtensionResult(TASK, created_task(record)) if is_modern else {"task": written_legacy_task(record)}
-        )
+        answer: object = ExtensionResult(TASK, created_task(record))
+        if not is_modern:
+            self._note_known(record.id, context)
+            answer = {"task": written_legacy_task(record)}
         run.detach(answer, partial(self._end, task))
 
     async def _kept(
@@ -612,28 +613,43 @@ class Tasks:
         id = params.get("taskId")
         if not isinstance(id, str):
             raise RequestError(INVALID_PARAMS, "invalid params: taskId: expected a string")
-        task = await self.find(id, owner_of(origin_of(context)), is_modern=context.revision.is_modern)
+        is_modern = context.revision.is_modern
+        task = await self.find(id, owner_of(origin_of(context)), is_modern=is_modern)
         if task is None:
             raise RequestError(INVALID_PARAMS, UNKNOWN)
+        if not is_modern:
+            self._note_known(task.id, context)
         return task
 
-    def can_list(self, origin: Origin | None) -> bool:
-        """Whether a client can list its tasks: it is known who it is, and what is kept can be listed.
+    # Lists, which only 2025-11-25 has.
 
-        Where messages have no origin, over a pipe and in memory, there is one client. Others that do not
-        authenticate could see the tasks of each other (2025-11-25, "Task Isolation and Access Control").
-        """
-        is_known = origin is None or origin.principal is not None
+    def _note_known(self, id: str, context: Context[Any]) -> None:
+        known = context._surroundings.task_ids
+        if known is not None and id not in known:
+            known[id] = None
+            if len(known) > self._limits.max_tasks_per_principal:
+                for other in [other for other in known if other not in self._loans]:
+                    del known[other]
+
+    def can_list(self, origin: Origin | None, surroundings: Surroundings[Any]) -> bool:
+        """Whether a client can list its tasks: it is known which they are, and what is kept can be listed."""
+        is_known = owner_of(origin) is not None or surroundings.task_ids is not None
         return is_known and isinstance(self._store, MemoryTaskStore)
 
-    def owned(self, owner: str | None) -> list[StoredTask]:
-        """Return the tasks of 2025-11-25 that somebody has, the oldest first, as they are now."""
+    def listed(self, context: Context[Any]) -> list[StoredTask]:
+        """Return the tasks of 2025-11-25 that a client has, the oldest first, as they are now.
+
+        Those of its principal, or if it has none, those that its session has begun or asked for: whoever knows no
+        more than that a server is there learns no id (2025-11-25, "Task Isolation and Access Control").
+        """
         assert isinstance(self._store, MemoryTaskStore)
+        owner, known = owner_of(origin_of(context)), context._surroundings.task_ids or {}
         now, found = wall_time(), list[StoredTask]()
         for kept in self._store._owned_by(owner):
             running = self._running.get(kept.id)
             task = kept if running is None else running.record
-            if is_marked(kept.id) and not (task.has_expired(now) or (running is not None and running.is_gone)):
+            is_gone = task.has_expired(now) or (running is not None and running.is_gone)
+            if not is_gone and is_marked(kept.id) and (owner is not None or kept.id in known):
                 found.append(task)
         return sorted(found, key=lambda task: (task.created_at, task.id))
 

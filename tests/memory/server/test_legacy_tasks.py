@@ -133,9 +133,9 @@ async def test_of_several_that_wait_one_is_asked_and_another_one_when_it_leaves(
 
         async def wait(client: Client, scope: trio.CancelScope | None = None) -> None:
             with scope or trio.CancelScope():
-                results.append(await text(client, id))
+                results.append(await text(client, asking))
 
-        id, scope = await start(one, "ask"), trio.CancelScope()
+        asking, scope = await start(one, "ask"), trio.CancelScope()
         nursery.start_soon(wait, mute)  # which cannot answer
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(wait, one, scope)
