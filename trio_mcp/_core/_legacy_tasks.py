@@ -81,11 +81,12 @@ def with_related_task(message: Mapping[str, Any] | None, id: str) -> dict[str, A
 # What a client reads.
 
 
-def read_legacy_task(written: Mapping[str, Any]) -> TaskState:
+def read_legacy_task(written: Mapping[str, Any], *, is_new: bool = False) -> TaskState:
     """Read a task that a server describes; what it asks, and what has become of it, come in other ways.
 
     Raises:
         ValueError: It cannot be read; the message names the member.
     """
+    del is_new
     others = {name: value for name, value in written.items() if name not in _NAMES}
     return read_task({**others, **{name: written.get(old) for name, old in _NAMES.items()}}, is_new=True)
