@@ -121,7 +121,7 @@ class LegacyTaskFollower(TaskFollower):
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(self._wait_for_outcome, name=f"waiting for task {self.state.id}")
             while not self.state.is_final:
-                with trio.move_on_after(self.state.pause):  # noqa: ASYNC912 - what follows is a checkpoint
+                with trio.move_on_after(self.state.pause):
                     await self._has_outcome.wait()
                 await self._look()
                 on_state()

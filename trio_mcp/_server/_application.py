@@ -132,8 +132,8 @@ class Registration:
                 ask, and needs no task that could wait, which is faster; asking is an error.
             task: Whether a call becomes a task, which its client comes back for: ``"never"``, the default;
                 ``"optional"``, if the client knows tasks, and otherwise it is a call as any other;
-                ``"required"``, so that other clients cannot call it. Clients of 2026-07-28 can know tasks. The
-                function is the same.
+                ``"required"``, so that other clients cannot call it. Clients of 2026-07-28 can know tasks; those
+                of 2025-11-25 say of each call whether it is to be one. The function is the same.
             ttl: For how many seconds from its creation a task is kept; one that still runs is cancelled then.
                 `None` for as long as the server runs. Default: 3,600.
             poll: After how many seconds clients of a task should look at it again. Default: 1.

@@ -239,7 +239,7 @@ class _Waiting:
         return True
 
     async def _ask(self, key: str, request: Mapping[str, Any], scope: trio.CancelScope) -> None:
-        with scope:  # noqa: ASYNC912 - a question that is not open any more
+        with scope:
             answer = await self._answer(request["method"], request.get("params"))
             tasks, task = self._tasks, await self._look()
             running = tasks.running(task)

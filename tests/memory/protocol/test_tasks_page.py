@@ -353,6 +353,32 @@ async def test_a_task_is_cancelled_before_that_is_answered(revision: Revision, w
         )
 
 
+@BOTH_WAYS
+@pytest.mark.spec(TASKS, "Task Progress Notifications")
+async def test_progress_becomes_the_status_message(revision: Revision, way: str) -> None:
+    """And is told with the status, so that no token is used after the task is over, or another one."""
+    tape, server, gate = Tape(), Server("s"), trio.Event()
+
+    @server.tool(task="optional")
+    async def steps(ctx: Context[Any]) -> None:
+        await gate.wait()
+        async with ctx.progress(total=2) as progress:
+            await progress.advance()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            await progress.advance(message="there")
+            await trio.testing.wait_all_tasks_blocked(0.01)
+
+    async with met(server, way, on_frame=tape) as client, trio.open_nursery() as nursery:
+        params = {"name": "steps", "task": {}, "_meta": {"progressToken": "p"}}
+        task = (await client.request("tools/call", params))["task"]
+        nursery.start_soon(about, client, "tasks/result", task)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        gate.set()
+    notes = [m for come, m in tape.frames if come == "received" and "id" not in m]
+    assert {note["method"] for note in notes} == {"notifications/tasks/status"}
+    assert [note["params"].get("statusMessage") for note in notes] == ["1 of 2", "there"]
+
+
 @pytest.mark.spec(TASKS, "Task Cancellation")
 @pytest.mark.spec(TASKS, "Task Status Lifecycle")
 async def test_a_cancelled_task_stays_cancelled_whatever_its_handler_does(revision: Revision) -> None:
