@@ -631,8 +631,9 @@ class ServerSession(Session):
         revision = self._lifecycle.initialize(request).revision
         application = self._application
         capabilities = application.capabilities(revision)
-        if revision is TASKS_REVISION and application.legacy_tasks is not None:
-            tasks = application.legacy_tasks.declared(can_list=self._responder.can_list_tasks(origin))
+        legacy = None if "tools/call" in application.custom else application.legacy_tasks
+        if revision is TASKS_REVISION and legacy is not None:
+            tasks = legacy.declared(can_list=self._responder.can_list_tasks(origin))
             capabilities = types.evolve(capabilities, tasks=tasks)
         self.subscriptions.declared(capabilities)
         result = types.InitializeResult(

@@ -128,15 +128,12 @@ class Sharing:
         if content.get("withdraw") and not task.has_ended:
             task.withdraw()
             task.is_unsaved = True
-        settled = content.get("settled")
-        if is_object(settled):
-            task.is_unsaved = task.settle(settled) or task.is_unsaved
-        answers = content.get("answers")
-        if is_object(answers):
-            try:
-                task.is_unsaved = task.answer(answers) or task.is_unsaved
-            except RequestError:
-                _log.exception("another process has sent an answer that is none")
+        for answers, take in ((content.get("settled"), task.settle), (content.get("answers"), task.answer)):
+            if is_object(answers):
+                try:
+                    task.is_unsaved = take(answers) or task.is_unsaved
+                except (RequestError, ValueError):
+                    _log.exception("another process has sent an answer that is none")
 
     # Changes.
 

@@ -68,6 +68,12 @@ ELSEWHERE: Final = "the task does not run in this process"
 # One that runs.
 
 
+def _read_refusal(error: object) -> RequestError:
+    if not is_object(error):
+        raise ValueError("neither a result nor an error")
+    return read_error(error)
+
+
 @final
 @attrs.define(eq=False)
 class _Question:
@@ -269,11 +275,15 @@ class RunningTask:
 
         Returns:
             Whether any was taken.
+
+        Raises:
+            ValueError: One is neither.
         """
         taken = [key for key in answers if key in self._questions]
         for key in taken:
-            given = answers[key]
-            self._questions[key].settle(read_error(given["error"]) if "error" in given else given["result"])
+            given: Any = answers[key]
+            result, error = (given.get("result"), given.get("error")) if is_object(given) else (None, None)
+            self._questions[key].settle(result if is_object(result) else _read_refusal(error))
         self._close(taken)
         return bool(taken)
 
@@ -625,7 +635,7 @@ class Tasks:
 
     def _note_known(self, id: str, context: Context[Any]) -> None:
         known = context._surroundings.task_ids
-        if known is not None and id not in known:
+        if known is not None and id not in known and isinstance(self._store, MemoryTaskStore):
             known[id] = None
             if len(known) > self._limits.max_tasks_per_principal:
                 for other in [other for other in known if other not in self._loans]:

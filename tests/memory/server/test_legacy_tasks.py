@@ -23,6 +23,7 @@ from trio_mcp import (
     Server,
     ServerExtension,
     TaskStore,
+    URLElicitationRequired,
     open_client,
     open_sqlite_task_store,
     types,
@@ -44,7 +45,7 @@ class User:
     """
 
     def __init__(self, answer: object = None) -> None:
-        self.answer = {"name": "ada"} if answer is None else answer
+        self.answer = answer
         self.gate = trio.Event()
         self.asked: list[str] = []
         self.left = 0
@@ -58,7 +59,8 @@ class User:
             raise
         if isinstance(self.answer, Exception):
             raise self.answer
-        return self.answer
+        is_url = isinstance(question, types.ElicitRequestURLParams)
+        return self.answer or ("accept" if is_url else {"name": "ada"})
 
 
 class Work:
@@ -235,6 +237,16 @@ async def test_every_way_to_ask_works_in_a_task() -> None:
         assert isinstance(answered, types.ElicitResult)
         return f"{ctx.request_state} {answered.action}"
 
+    paid: list[str] = []
+
+    @server.tool(task="optional")
+    async def pays() -> str:
+        if not paid:
+            paid.append("soon")
+            url = "https://x.example/pay"
+            raise URLElicitationRequired(types.ElicitRequestURLParams(message="Pay", url=url, elicitation_id="1"))
+        return "paid"
+
     @server.tool(task="optional")
     async def wrapped(ctx: Context[Any]) -> str:
         return str((await ctx.request("x/own", {"a": 1}))["b"])
@@ -242,12 +254,15 @@ async def test_every_way_to_ask_works_in_a_task() -> None:
     async def own(params: Mapping[str, Any]) -> dict[str, Any]:
         return {"b": params["_meta"]["io.modelcontextprotocol/related-task"]["taskId"]}
 
-    async with connected(server, on_elicit=user, request_handlers={"x/own": own}) as client:
+    options: Any = {"on_elicit": user, "elicit_modes": ("form", "url"), "request_handlers": {"x/own": own}}
+    async with connected(server, **options) as client:
         assert await text(client, await start(client, "returns")) == "s accept"
         assert user.asked == ["Who?"]
         id = await start(client, "wrapped")
         assert user.asked == ["Who?", "Before?"]
         assert await text(client, id) == id
+        assert await text(client, await start(client, "pays")) == "paid"
+        assert user.asked == ["Who?", "Before?", "Pay"]
 
 
 # Limits, and what is left.

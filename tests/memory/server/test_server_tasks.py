@@ -168,8 +168,7 @@ async def test_older_revisions_know_nothing_of_it(revision: Revision) -> None:
     async with open_client(work.server, revision=revision, tasks="always") as client:
         assert client.server_capabilities is not None
         assert client.server_capabilities.extensions is None
-        work_params = {"name": "work", "arguments": {}}
-        assert (await client.request("tools/call", work_params))["content"][0]["text"] == "done w"
+        assert (await call(client, "work"))["content"][0]["text"] == "done w"
         error = await refused(client, "tools/call", name="only", arguments={})
         assert error.code == -32601
 
