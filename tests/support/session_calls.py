@@ -77,7 +77,7 @@ def updated(message: Mapping[str, Any]) -> str:
 
 async def begin(raw: Raw, revision: str = "2025-11-25", **headers: str) -> dict[str, str]:
     """Begin a session; return the header fields of its requests."""
-    able = {"elicitation": {}}
+    able: dict[str, Any] = {"elicitation": {}}
     me = {"name": "x", "version": "1"}
     message = legacy("initialize", 0, protocolVersion=revision, capabilities=able, clientInfo=me)
     answer = await raw.send(message, headers)

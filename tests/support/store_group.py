@@ -86,7 +86,7 @@ class Member:
         """Start it; return when clients can connect."""
         with self.errors.open("a") as stderr:
             process = await trio.lowlevel.open_process(
-                [sys.executable, str(PROGRAM), json.dumps(self._options)],
+                [sys.executable, "-W", "error", str(PROGRAM), json.dumps(self._options)],
                 stderr=stderr,
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "TMPDIR": str(self._temporary)},

@@ -145,17 +145,16 @@ class Frames:
 
     def note(self, direction: str, data: bytes) -> None:
         """Note a message."""
-        message = json.loads(data)
-        for each in message if isinstance(message, list) else [message]:
-            id = each.get("id")
-            if id is None:
-                continue
-            if direction == "sent" and "method" in each:
-                self._open[id] += 1
-            elif direction == "received" and "method" not in each:
-                self._open[id] -= 1
-                if self._open[id] < 0:
-                    self._ledger.odd.append(f"{self._whose}: {id!r} is answered twice: {data[:200]!r}")
+        message: dict[str, Any] = json.loads(data)  # one; only the oldest revision has lists of them
+        id = message.get("id")
+        if id is None:
+            return
+        if direction == "sent" and "method" in message:
+            self._open[id] += 1
+        elif direction == "received" and "method" not in message:
+            self._open[id] -= 1
+            if self._open[id] < 0:
+                self._ledger.odd.append(f"{self._whose}: {id!r} is answered twice: {data[:200]!r}")
 
 
 # What clients do.
@@ -371,7 +370,7 @@ class Load:
             token = self.token(act.__name__)
             await self.ledger.attempt(f"{act.__name__} {revision}", partial(act, self, client, token))
 
-    async def follow(
+    async def watch(
         self, revision: Revision, names: Sequence[str], *, task_status: trio.TaskStatus[Follower]
     ) -> None:
         """Be a client that stays, listens to things and to the list of tools, and calls now and then."""

@@ -15,7 +15,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Final, TypeGuard
 
 from .._printable import kind_shown
-from .._server._serve import CannotListen
+from .._server._serve import CannotServe
 from .._server._server import Server
 from ._layout import shown_line
 from ._parser import Exit, Failure, Options, check_standard_streams
@@ -47,7 +47,7 @@ def run(options: Options) -> int:
         serve: Any = server.run
         try:
             serve(options.transport, **arguments)
-        except CannotListen as error:  # any other error of the system is the lifespan's
+        except CannotServe as error:  # any other error of the system is the lifespan's
             raise Failure(Exit.FAILED, str(error)) from None
         except Exception as error:  # of the lifespan, also `BrokenPipeError`: who reads our output was not asked
             _print_own_part(error, split_file(options.file)[0].resolve())

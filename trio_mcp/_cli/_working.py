@@ -8,7 +8,7 @@ import sys
 import attrs
 
 from .._core._http_rules import HttpServerSettings
-from .._server._serve import CannotListen
+from .._server._serve import CannotServe
 from ._parser import Exit, Failure, Options
 from ._reloading import command_of
 from ._serving import arguments_of, as_program, load_server, split_file, warn_of_hosts
@@ -47,6 +47,6 @@ def run_workers(options: Options) -> int:
                 port = 8000 if options.port is None else options.port
                 address = (options.host or "127.0.0.1", port, None, 0o600)
                 supervise(command_of(options), workers, address, _running.url_over_http(settings))
-        except CannotListen as error:
+        except CannotServe as error:
             raise Failure(Exit.FAILED, str(error)) from None
         return Exit.DONE

@@ -6,16 +6,17 @@ says it again to a peer of its own. What the session was doing is lost with its 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final, final
 
 import attrs
 import trio
 
-from .._codec import _json
 from .._codec._jsonrpc import Notification, Request
 from .._core._http_rules import busy
 from .._errors import RequestError
+from .._limits import Limits
 from .._logs import Log
 from ._session_channel import PostBody
 from ._shared import SessionStore
@@ -51,7 +52,7 @@ class KeptSession:
     _handshake: dict[str, Any] = attrs.field(factory=dict[str, Any])
     _is_initialized: bool = False
     _level: object = None
-    _uris: dict[str, None] = attrs.field(factory=dict[str, None])
+    _uris: dict[str, int] = attrs.field(factory=dict[str, int])  # how large each is
 
     @property
     def followed(self) -> tuple[str, ...]:
@@ -63,21 +64,29 @@ class KeptSession:
         """Whether its client has ended the handshake."""
         return self._is_initialized
 
-    def note(self, posted: PostBody, most: int) -> bool:
+    @property
+    def size(self) -> int:
+        """How large these are together, in bytes."""
+        return sum(self._uris.values())
+
+    def drop(self, uri: str | None) -> None:
+        """Note that its client does not follow a resource after all."""
+        if uri is not None:
+            self._uris.pop(uri, None)
+
+    def note(self, posted: PostBody, limits: Limits) -> bool:
         """Note what lasts of what a client says. Returns whether that is anything.
 
-        Args:
-            posted: What it says.
-            most: How many resources it may follow; further ones are refused by whoever serves it.
+        What it follows beyond the limits is not noted: who serves it refuses that.
         """
         found = False
         for message in posted.messages:
             if isinstance(message, (Request, Notification)) and message.method in _LASTING:
                 found = True
-                self._note(message.method, message.params or {}, most)
+                self._note(message.method, message.params or {}, limits)
         return found
 
-    def _note(self, method: str, params: Mapping[str, Any], most: int) -> None:
+    def _note(self, method: str, params: Mapping[str, Any], limits: Limits) -> None:
         uri = params.get("uri")
         if method == "initialize":
             self._handshake = {name: params[name] for name in _HANDSHAKE if name in params}
@@ -88,9 +97,11 @@ class KeptSession:
         elif not isinstance(uri, str):
             pass
         elif method == "resources/unsubscribe":
-            self._uris.pop(uri, None)
-        elif len(self._uris) < most:
-            self._uris[uri] = None
+            self.drop(uri)
+        elif len(self._uris) < limits.max_subscriptions:
+            size = len(uri.encode(errors="surrogatepass"))
+            if self.size + size <= limits.max_subscription_bytes:
+                self._uris[uri] = size
 
     def messages(self) -> list[dict[str, Any]]:
         """Return what is said again to another process, the handshake first."""
@@ -107,16 +118,15 @@ class KeptSession:
         ]
 
     def encode(self) -> bytes:
-        """Return it as bytes."""
-        return _json.encode(
-            {
-                "principal": self.principal,
-                "handshake": self._handshake,
-                "initialized": self._is_initialized,
-                "level": self._level,
-                "uris": list(self._uris),
-            }
-        )
+        """Return it as bytes: ASCII, for what clients say may have half a surrogate pair in it."""
+        written = {
+            "principal": self.principal,
+            "handshake": self._handshake,
+            "initialized": self._is_initialized,
+            "level": self._level,
+            "uris": list(self._uris),
+        }
+        return json.dumps(written).encode("ascii")
 
     @classmethod
     def decode(cls, data: bytes) -> KeptSession:
@@ -126,15 +136,15 @@ class KeptSession:
             HttpRefused: They are of another version of this library.
         """
         try:
-            read = _json.decode(data)
+            read = json.loads(data)
             return cls(
                 read["principal"],
                 read["handshake"],
                 read["initialized"],
                 read["level"],
-                dict.fromkeys(read["uris"]),
+                {uri: len(uri.encode(errors="surrogatepass")) for uri in read["uris"]},
             )
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise busy(503, "the session was kept by another version of the server") from None
 
 
@@ -147,7 +157,6 @@ class SessionRecord:
         id: The id of the session.
         store: Where.
         kept: What.
-        most: How many resources its client may follow.
 
     Attributes:
         is_lost: Whether another process has taken the session.
@@ -156,18 +165,7 @@ class SessionRecord:
     id: str
     _store: SessionStore
     kept: KeptSession
-    _most: int
     is_lost: bool = attrs.field(default=False, init=False)
-
-    async def note(self, posted: PostBody) -> bool:
-        """Keep what lasts of what the client says, before it is served. Returns whether it still is ours.
-
-        Checkpoints only if there is anything to keep.
-
-        Raises:
-            HttpRefused: It cannot be kept now.
-        """
-        return not self.kept.note(posted, self._most) or await self.keep()
 
     async def keep(self) -> bool:
         """Keep it as it is now. Returns whether the session still is one of this process.

@@ -176,8 +176,7 @@ class LegacySessions:
 
     def _begin_record(self, session: LegacySession, kept: KeptSession) -> None:
         if self._kept is not None:
-            most = self._server.limits.max_subscriptions
-            session.record = SessionRecord(session.id, self._kept, kept, most)
+            session.record = SessionRecord(session.id, self._kept, kept)
 
     def _serve(self, session: LegacySession, client: str) -> None:
         if not session.is_of_2024:
@@ -393,9 +392,10 @@ class LegacySessions:
         self._begin_record(session, kept)
         session.begin_after(taken.turn * TURN)
         self._serve(session, call.key)
-        await session.say_again(kept)
-        if session.has_failed:
-            session.end("its handshake was refused")
+        with trio.move_on_after(self._settings.message_timeout) as scope:
+            await session.say_again(kept)
+        if scope.cancelled_caught or session.has_failed:
+            session.end("its handshake was refused, or took too long")
             raise session_ended()
         _log.info("session %.8s… of another process goes on here", id)
 

@@ -8,6 +8,7 @@ Spec: 2025-11-25, basic/transports, "Streamable HTTP"; 2024-11-05, basic/transpo
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -314,6 +315,8 @@ class LegacySession:
                 if message["method"] == "initialize" and answer is not None:
                     self.revision = _revision_in(answer)
                     lists = _changing_lists(answer)
+                elif answer is None or "error" in _json.decode(answer):
+                    kept.drop(message["params"].get("uri"))  # it was refused before, too
             if kept.is_initialized:
                 self._use()
                 for method in lists:
@@ -325,7 +328,7 @@ class LegacySession:
 
     async def _said(self, message: Mapping[str, Any]) -> bytes | None:
         """Hand over a message; wait for its answer if it is a request, and return that."""
-        body = _json.encode(message)
+        body = json.dumps(message).encode("ascii")
         posted = PostBody(body, message, [parse_message(message)])
         if not posted.requests:
             self._channel.put_nowait(posted.incoming(HttpOrigin(self.principal, self.loans.client)))
@@ -391,7 +394,7 @@ class LegacySession:
         declared = [(params or {}).get("capabilities"), (params or {}).get("clientInfo")]
         self._keep("handshake", cost_of(declared))
 
-    def _keep(self, what: Literal["handshake", "ids"], amount: int) -> None:
+    def _keep(self, what: Literal["handshake", "ids", "followed"], amount: int) -> None:
         """Borrow for what is kept of its client.
 
         Raises:
@@ -460,8 +463,8 @@ class LegacySession:
         """
         self._visit()
         try:
-            if self.record is not None and not await self.record.note(posted):
-                raise self.lose()
+            if self.record is not None:
+                await self._note(self.record, posted)
             wanted = self._without_cancelled(posted)
             if wanted is not None and wanted.requests:
                 await self._answer(call, slot, wanted, headers)
@@ -472,6 +475,17 @@ class LegacySession:
             raise session_ended() from None
         finally:
             self._leave()
+
+    async def _note(self, record: SessionRecord, posted: PostBody) -> None:
+        """Keep what lasts of what the client says, before it is served.
+
+        Raises:
+            HttpRefused: It cannot be kept now, or another process has taken the session.
+        """
+        if record.kept.note(posted, self._server.limits):
+            self._keep("followed", record.kept.size)
+            if not await record.keep():
+                raise self.lose()
 
     def _without_cancelled(self, posted: PostBody) -> PostBody | None:
         """Return it without the requests that were cancelled before they arrived; `None` if nothing is left."""

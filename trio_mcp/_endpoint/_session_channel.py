@@ -410,10 +410,11 @@ class SessionLoans:
     _bytes: Pool
     client: str
     _let_go: Callable[[bool, str], object]
-    # A dict of these three would weigh on every session.
+    # A dict of these four would weigh on every session.
     handshake: int = attrs.field(default=0, init=False)
     ids: int = attrs.field(default=0, init=False)
     subscriptions: int = attrs.field(default=0, init=False)
+    followed: int = attrs.field(default=0, init=False)
     _kept: int = attrs.field(default=0, init=False)
     _unread: int = attrs.field(default=0, init=False)
     _unread_loan: Loan | None = attrs.field(default=None, init=False)
@@ -435,7 +436,7 @@ class SessionLoans:
         for loan in self._loans:
             loan.rest()
 
-    def keep(self, what: Literal["handshake", "ids", "subscriptions"], amount: int) -> None:
+    def keep(self, what: Literal["handshake", "ids", "subscriptions", "followed"], amount: int) -> None:
         """Borrow for what the client declared, and the session keeps.
 
         Args:

@@ -126,8 +126,8 @@ async def serve_http(
         task_status: Gets the URLs of the endpoint once clients can connect.
 
     Raises:
-        OSError: The address cannot be listened on, or not any more. An error of one connection, in accepting it
-            included, ends that connection alone.
+        OSError: The store cannot be used; or the address cannot be listened on, or not any more. An error of one
+            connection, in accepting it included, ends that connection alone.
         ssl.SSLError: `ssl_context` is for clients.
         TypeError: `port` or `unix_mode` is no whole number.
         ValueError: There is no such `http`, `port` or `unix_mode`.

@@ -52,14 +52,23 @@ def run_hosted(serve: str, server: Any, /, *address: object, **options: object) 
         raise
     try:
         run_until_signal(partial(function, server, *address, task_status=_Announcement(), **options))
-    except CannotListen as error:
+    except CannotServe as error:
         _show_in_one_line(error)
         raise
 
 
+class CannotServe(OSError):
+    """What it takes to serve cannot be had. Its text is enough without a traceback."""
+
+
 @final
-class CannotListen(OSError):
-    """An address cannot be listened on: the error of the system, with a text that is enough without a traceback.
+class CannotJoin(CannotServe):
+    """A store cannot be used."""
+
+
+@final
+class CannotListen(CannotServe):
+    """An address cannot be listened on: the error of the system.
 
     Args:
         error: The error of the system.

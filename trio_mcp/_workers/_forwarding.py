@@ -66,10 +66,11 @@ async def forward(call: HttpCall, reach: Reach, process: int, body: bytes | None
         HttpRefused: The other one does not take it in time, or ended before it began to answer; or the body is
             refused.
     """
+    stream: trio.SocketStream | None = None
     with connected(call):
         stream = await reach.connect(process)
     if stream is None:
-        return False
+        return call.is_gone
     async with stream:
         was_read = body is not None
         if body is None:

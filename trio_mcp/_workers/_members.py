@@ -11,9 +11,10 @@ from __future__ import annotations
 import abc
 import hashlib
 import hmac
+import sqlite3
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Final, final
 from urllib.parse import parse_qs
 from weakref import WeakKeyDictionary
@@ -35,6 +36,7 @@ from .._errors import RequestError
 from .._logs import Log
 from .._revisions import Revision
 from .._server._parking import Service, tag_of
+from .._server._serve import CannotJoin
 from .._server._server import Hosted
 from .._trio import open_hidden_nursery
 from ._forwarding import ForwardedCall, forward
@@ -261,6 +263,16 @@ class Store(abc.ABC):
 
     @asynccontextmanager
     async def join(self) -> AsyncGenerator[Members]:
-        """Be one of the processes that serve with this store, for as long as the block runs."""
-        async with self.open() as store:
+        """Be one of the processes that serve with this store, for as long as the block runs.
+
+        Raises:
+            OSError: The store cannot be used.
+        """
+        async with AsyncExitStack() as stack:
+            try:
+                store = await stack.enter_async_context(self.open())
+            except (OSError, sqlite3.Error) as error:
+                where = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
+                reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+                raise CannotJoin(f"the store cannot be used: {reason}{where}") from error
             yield Members(StoreReach(store), store.number, store.secret, store)

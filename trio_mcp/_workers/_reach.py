@@ -138,8 +138,8 @@ class StoreReach:
             self._addresses[process] = address
             return stream
         if address is not None:  # numbers that nobody has would be too many to remember
-            self._gone.add(process)
             await self._store.gone(process)
+            self._gone.add(process)
             _remove(address)
         return None
 

@@ -205,6 +205,10 @@ class Worker:
         self._has_no_supervisor = True
         shutdown.abort()
 
+    def close(self) -> None:
+        """Close the connection to the supervisor, which nobody uses any more."""
+        self._control.socket.close()
+
     def clean_up(self) -> None:
         """Remove what a supervisor leaves that was killed. Each worker does that, and the last one succeeds."""
         if not self._has_no_supervisor and _is_open(self._control.socket.fileno()):
@@ -238,5 +242,6 @@ def serve_as_worker(taken: tuple[Assignment, socket.socket], site: Site) -> None
                 nursery.cancel_scope.cancel(reason="serving ended")
         finally:
             worker.clean_up()
+            worker.close()
 
     run_until_signal(serve)

@@ -14,7 +14,9 @@ from inside_endpoint import EventWriter, KeptSession, PostBody, Unanswered
 from inside_wire import parse_message
 from inside_workers import CONNECT_SECONDS, StoreReach
 
-from trio_mcp import HttpRefused, RequestError, StoredEvent
+from trio_mcp import HttpRefused, Limits, RequestError, StoredEvent
+
+LIMITS = Limits(max_subscriptions=2, max_message_bytes=200)
 
 
 class Group:
@@ -132,16 +134,20 @@ def said(method: str, **params: Any) -> dict[str, Any]:
 def test_what_lasts_of_what_a_client_says_is_said_again() -> None:
     """In an order that works; what is refused, or over, or does not last, is not. Nothing more is kept."""
     kept = KeptSession("ann")
-    handshake = {"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": {"name": "x"}}
-    assert kept.note(posted(said("initialize", **handshake, _meta={"big": "x" * 100})), 2)
-    assert not kept.note(posted(said("tools/call", name="x"), said("notifications/cancelled", requestId=1)), 2)
-    assert kept.note(posted(said("notifications/initialized")), 2)
-    for uri in ("a://1", "a://2", "a://3"):
-        assert kept.note(posted(said("resources/subscribe", uri=uri)), 2)
-    assert kept.note(
-        posted(said("resources/unsubscribe", uri="a://1"), said("logging/setLevel", level="info")), 2
+    handshake = {"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": {"name": "\ud800"}}
+    assert kept.note(posted(said("initialize", **handshake, _meta={"big": "x" * 100})), LIMITS)
+    assert not kept.note(
+        posted(said("tools/call", name="x"), said("notifications/cancelled", requestId=1)), LIMITS
     )
-    assert kept.note(posted(said("resources/subscribe", uri=5)), 2)
+    assert kept.note(posted(said("notifications/initialized")), LIMITS)
+    for uri in ("a://1", "a://2", "a://3"):
+        assert kept.note(posted(said("resources/subscribe", uri=uri)), LIMITS)
+    assert kept.note(
+        posted(said("resources/unsubscribe", uri="a://1"), said("logging/setLevel", level="info")), LIMITS
+    )
+    assert kept.note(posted(said("resources/subscribe", uri=5)), LIMITS)
+    assert kept.note(posted(said("resources/subscribe", uri="a://" + "x" * 100)), LIMITS)
+    assert kept.size == len("a://2")
     again = KeptSession.decode(kept.encode())
     assert again.principal == "ann"
     assert [(each["method"], each["params"]) for each in again.messages()] == [

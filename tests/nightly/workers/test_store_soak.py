@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -47,6 +49,9 @@ SETTLING: Final = 90.0
 
 VISITORS: Final = 2
 """Clients of each revision at once, beside the one that stays."""
+
+MOST_FILES: Final = 40
+"""Files and sockets that a process may have open when nobody calls and nobody listens; they are about 20."""
 
 THINGS: Final = ("end-0", "end-1", "busy", "quiet")
 
@@ -125,7 +130,7 @@ async def play(group: StoreGroup, load: Load, *, is_away: bool) -> None:
     """Let clients call while processes die; at the end nobody calls, and nobody listens."""
     async with trio.open_nursery() as staying:
         for revision in REVISIONS:
-            await staying.start(partial(load.follow, revision, THINGS))
+            await staying.start(partial(load.watch, revision, THINGS))
         async with trio.open_nursery() as calling:
             for revision in REVISIONS:
                 for _ in range(VISITORS):
@@ -184,16 +189,39 @@ async def end_all(members: list[Member]) -> list[str]:
     return problems
 
 
+async def judge_idle(group: StoreGroup) -> list[str]:
+    """Return which processes have kept files or sockets of clients that have left."""
+    problems = list[str]()
+    for member in group.members:
+        files = Path(f"/proc/{member.pid}/fd")
+        with trio.move_on_after(SETTLING):
+            while len(list(files.iterdir())) > MOST_FILES:
+                await trio.sleep(0.5)
+        if (found := len(list(files.iterdir()))) > MOST_FILES:
+            problems.append(f"{member.path.name} has {found} files and sockets")
+    return problems
+
+
 def judge_rest(group: StoreGroup, *, is_away: bool) -> list[str]:
     """Return what is left of all processes, and what they were surprised by; a Redis that is away surprises its client."""
     lives = [pid for member in group.members for pid in member.lives]
     problems = [f"process {pid} is there" for pid in lives if not gone(pid)]
     problems += [f"{path} is there" for path in group.left()]
-    said = group.said()
-    if "Traceback" in said and not is_away:
-        begins = said.index("Traceback")
-        problems.append(f"{said.count('Traceback')} tracebacks: {said[max(0, begins - 300) : begins + 3_000]}")
+    if not is_away:
+        problems += _surprises(group.said())
     return problems
+
+
+def _surprises(said: str) -> list[str]:
+    """Return the errors of the tracebacks in a log, each with how often it is there and once with all of it."""
+    found: dict[str, list[str]] = {}
+    for part in said.split("Traceback (most recent call last):\n")[1:]:
+        lines = part.splitlines()
+        end = next(
+            (n for n, line in enumerate(lines) if re.match(r"\s*(\|\s*)?[\w.]+(Error|Exception)\b", line)), 0
+        )
+        found.setdefault(lines[end].strip() if lines else "", []).append("\n".join(lines[: end + 1]))
+    return [f"logged {len(all)} times: {error}\n{all[0]}" for error, all in found.items()]
 
 
 CASES: Final[Mapping[str, tuple[str, bool, dict[str, Any]]]] = {
@@ -218,9 +246,11 @@ async def test_a_server_outlives_its_processes(
         figures = f"{case}: {load.line()}"
         print(figures)
         record_property("chance", figures)
-        problems = await end_all(list(group.members))
+        problems = await judge_idle(group)
+        problems += await end_all(list(group.members))
         problems += judge_handlers(group, load.ledger) + judge_followers(group, load)
         problems += judge_rest(group, is_away=is_away)
-    assert load.ledger.odd + problems == []
+    problems += load.ledger.odd
+    assert not problems, "\n".join(problems)
     assert load.ledger.answered.total() > SECONDS
     assert load.ledger.longest[0] < DEADLINE

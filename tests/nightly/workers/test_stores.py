@@ -119,7 +119,7 @@ async def test_clients_of_every_revision(kind: str, revision: Revision) -> None:
                 group.parameters(),
                 revision=revision,
                 on_elicit=lambda asked: {"value": asked.message},
-                on_log=lambda message: logs.append(message.data),
+                on_log=lambda message: logs.append(str(message.data)),
             ) as client,
             client.listen(resources=[f"thing://{name}"]) as changes,
         ):

@@ -18,11 +18,20 @@ from typing import Any, Final, Literal
 
 import trio
 
-import trio_mcp
-from trio_mcp import Context, HttpCall, HttpServerSettings, Server, run_until_signal, run_workers, serve_http
+from trio_mcp import (
+    Context,
+    HttpCall,
+    HttpServerSettings,
+    RedisStore,
+    Server,
+    SqliteStore,
+    run_until_signal,
+    run_workers,
+    serve_http,
+)
 
 OPTIONS: Final[dict[str, Any]] = json.loads(sys.argv[1])
-STORES: Final = {"sqlite": "SqliteStore", "redis": "RedisStore"}
+STORES: Final[dict[str, Any]] = {"sqlite": SqliteStore, "redis": RedisStore}
 server: Server[Any] = Server("group")
 
 
@@ -201,7 +210,7 @@ def main() -> None:
     if OPTIONS["store"] == "workers":
         run_workers(server, workers=2, **options)
     else:
-        store = getattr(trio_mcp, STORES[OPTIONS["store"]])(OPTIONS["where"], **OPTIONS.get("of_store", {}))
+        store = STORES[OPTIONS["store"]](OPTIONS["where"], **OPTIONS.get("of_store", {}))
         run_until_signal(partial(serve_http, server, store=store, **options))
 
 

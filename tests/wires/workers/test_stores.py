@@ -6,7 +6,9 @@ One case of each kind; all of them, behind nginx and with Redis too, are in test
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +33,27 @@ from worker_group import text_of
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Unix sockets, and processes as Linux has them"),
 ]
+
+
+def run(folder: Path, *options: str) -> tuple[int, str]:
+    """Serve a file by the command line; return how that ends, and what it says."""
+    (folder / "server.py").write_text("from trio_mcp import Server\nserver = Server('x')\n")
+    command = [sys.executable, "-m", "trio_mcp", "run", "server.py", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """In one line, by the command line."""
+    (tmp_path / "text").write_text("no database, but a text")
+    over_http = ("--transport", "http", "--port", "0", "--store")
+    assert run(tmp_path, "--store", "x") == (2, "trio-mcp: --store does not go with --transport stdio\n")
+    assert run(tmp_path, *over_http, "redis://x:y") == (2, "trio-mcp: --store: url: it cannot be read\n")
+    for store, problem in (("none/x", "No such file or directory: "), ("text", "text: file is not a database")):
+        status, said = run(tmp_path, *over_http, store)
+        assert status == 1
+        assert said.startswith(f"trio-mcp: the store cannot be used: {problem}")
+        assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "left"])
