@@ -188,6 +188,22 @@ async def test_a_server_with_such_tools_declares_tasks_in_this_revision_alone(re
             )
 
 
+@pytest.mark.spec(TASKS, "Server Capabilities")
+async def test_who_serves_calls_by_hand_declares_no_tasks(revision: Revision) -> None:
+    """For its tools are not called."""
+    work = Work()
+
+    @work.server.request_handler("tools/call")
+    async def call(_: object, ctx: Context[Any]) -> dict[str, Any]:
+        assert not ctx.is_task
+        return {"content": []}
+
+    async with met(work.server) as client:
+        assert client.server_capabilities is not None
+        assert client.server_capabilities.tasks is None
+        assert await client.request("tools/call", {"name": "must", "task": {}}) == {"content": []}
+
+
 @pytest.mark.spec(TASKS, "Tool-Level Negotiation")
 @pytest.mark.spec(TASKS, "Task Support and Handling")
 async def test_a_tool_is_a_task_as_far_as_it_says(revision: Revision) -> None:

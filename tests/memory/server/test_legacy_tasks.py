@@ -22,7 +22,7 @@ from trio_mcp import (
     Revision,
     Server,
     ServerExtension,
-    TaskStore,
+    SharedTaskStore,
     URLElicitationRequired,
     open_client,
     open_sqlite_task_store,
@@ -337,7 +337,7 @@ async def test_an_extension_that_is_declared_in_the_handshake_makes_no_tasks() -
 
 
 @asynccontextmanager
-async def shared(path: Path) -> AsyncGenerator[TaskStore]:
+async def shared(path: Path) -> AsyncGenerator[SharedTaskStore]:
     async with open_sqlite_task_store(path) as store:
         yield store
 
@@ -361,6 +361,9 @@ async def test_another_process_waits_asks_and_cancels(tmp_path: Path) -> None:
                 assert (await refused(one, "tasks/cancel", {"taskId": id})).code == -32602
                 assert (await get(one, id))["status"] == "cancelled"
                 assert (work.ended, elsewhere.began) == (1, 0)
+                id = await start(one, "ask")
+                await here.send(id, {"settled": {"1": 7}})  # which is no answer, and costs nothing
+                assert await text(other, id) == "accept ada"
                 user.answer = RequestError(-32050, "no time")
                 assert "no time" in await text(other, await start(one, "ask"))
 
