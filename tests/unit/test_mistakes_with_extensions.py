@@ -403,12 +403,19 @@ def jobs() -> Server:
 
 @pytest.mark.parametrize("begin", [Client.start_task, Client.resume_task])
 async def test_older_revisions_have_no_such_tasks(begin: Callable[[Client, str], Any]) -> None:
-    async with open_client(jobs(), revision="2025-11-25") as client:
-        with says(LocalProtocolError, "2025-11-25, which the server speaks, has no such tasks"):
+    async with open_client(jobs(), revision="2025-06-18") as client:
+        with says(LocalProtocolError, "2025-06-18, which the server speaks, has no such tasks"):
             async with begin(client, "build"):
                 pass
-        text = "build is served as a task only: 2025-11-25 has no io.modelcontextprotocol/tasks [-32601]"
+        text = "build is served as a task only: 2025-06-18 has no io.modelcontextprotocol/tasks [-32601]"
         with says(RequestError, text):
+            await client.call_tool("build")
+    async with open_client(Server("none"), revision="2025-11-25") as client:
+        with says(LocalProtocolError, "the server has declared no tasks, which it has to in 2025-11-25"):
+            async with begin(client, "build"):
+                pass
+    async with open_client(jobs(), revision="2025-11-25", tasks="never") as client:
+        with says(RequestError, "build is served as a task only, and the request has no task [-32601]"):
             await client.call_tool("build")
 
 

@@ -24,6 +24,7 @@ BOUNDS: Final = {
     "_hosts/_serve_sockets.py SocketConnection.serve move_on_after": "goodbye_timeout",
     "_peer/_peer.py Peer.aclose move_on_after": "goodbye_timeout",
     "_client/_tasks.py give_up_task move_on_after": "goodbye_timeout",
+    "_client/_legacy_tasks.py call_as_task CancelScope": "goodbye_timeout, from when its caller is cancelled",
     "_server/_parking.py HandlerRun.run move_on_after": "goodbye_timeout",
     "_server/_tasks.py Tasks._kept move_on_after": "goodbye_timeout",
     "_server/_server.py RunningServer.serve_channel move_on_after": "goodbye_timeout",

@@ -28,7 +28,7 @@ from .._revisions import LATEST, Revision
 from .._schema import InvalidValue, JsonType
 from .._schema._schema_cost import UnusableSchema
 from .._schema._validator import SchemaValidator
-from ..types import CacheableResult, CallToolResult, ClientCapabilities, RequestParams, Tool
+from ..types import CacheableResult, CallToolResult, ClientCapabilities, RequestParams, TaskSupport, Tool
 from ._connection import Connection
 
 _log: Final = Log("trio_mcp.client")
@@ -267,6 +267,9 @@ _COMPILED_BYTE: Final = 32
 MAX_KNOWN_TOOLS: Final = 10_000
 """Tools whose output schema is remembered; those listed longest ago are forgotten."""
 
+MAX_KNOWN_NAME: Final = 1_000
+"""Characters of the name of a tool of which it is remembered whether its calls may be tasks; 128 are allowed."""
+
 MAX_SCHEMA_BYTES: Final = 256 * KIB
 """The largest schema that results are checked against, as JSON: servers write them, and they cost time."""
 
@@ -485,6 +488,7 @@ class ClientCaches:
     Attributes:
         results: The cached results.
         outputs: The output schemas of tools.
+        task_support: Whether calls of tools may, or must, be tasks, as far as servers of 2025-11-25 have said so.
     """
 
     def __init__(
@@ -497,9 +501,22 @@ class ClientCaches:
         declared = _json.encode(to_wire(capabilities, LATEST))
         self.results: Final = ResultCache(cache, partition, server, declared)
         self.outputs: Final = OutputChecks()
+        self.task_support: Final[dict[str, TaskSupport]] = {}
+
+    def learn(self, tools: Iterable[Tool], revision: Revision, stamp: int) -> None:
+        """Remember what is to be known of listed tools when they are called; see `OutputChecks.learn`."""
+        if stamp == self.outputs.stamp:
+            for tool in tools:
+                self.task_support.pop(tool.name, None)
+                support = None if tool.execution is None else tool.execution.task_support
+                is_kept = len(self.task_support) < MAX_KNOWN_TOOLS and len(tool.name) <= MAX_KNOWN_NAME
+                if support is not None and support != "forbidden" and is_kept:
+                    self.task_support[tool.name] = support
+        self.outputs.learn(tools, revision, stamp)
 
     def forget(self, change: Change | None) -> None:
         """Drop what a change has outdated; everything if it is `None`."""
         self.results.forget(change)
         if change is None or isinstance(change, ToolsListChanged):
             self.outputs.forget()
+            self.task_support.clear()

@@ -26,7 +26,6 @@ from .._core._skill_entries import (
     Skill,
 )
 from .._core._skills import resolve
-from .._core._tasks import TASK
 from .._errors import HEADER_MISMATCH, LocalProtocolError, McpError, RemoteProtocolError, RequestError
 from .._lazily import name_as_methods_of, names_for_users
 from .._limits import Limits, check_given, check_options, check_whole
@@ -63,6 +62,7 @@ from ..types import (
 )
 from ._apps import page_in, uri_of, without_app_tools
 from ._caches import output_type, read_output
+from ._legacy_tasks import call_as_task, follower_of, is_task, resume, wants_task
 from ._listen import EnteredInTrio, Events, open_events, what_to_listen_to
 from ._low_level import (
     AnsweringOptions,
@@ -76,17 +76,7 @@ from ._low_level import (
 )
 from ._questions import Roots
 from ._skills import LoadedSkill, SkillFile, check_declared, check_received, load, read_file, refuse_dynamic
-from ._tasks import (
-    ClientTask,
-    TaskFollower,
-    connected,
-    declaring,
-    finish_task,
-    follow_new,
-    may_declare,
-    open_task,
-    resume,
-)
+from ._tasks import ClientTask, TaskFollower, connected, declaring, finish_task, may_declare, open_task
 
 _T = TypeVar("_T")
 _R = TypeVar("_R", bound=PaginatedResult, default=PaginatedResult)
@@ -330,22 +320,27 @@ class Client(LowLevelClient):
             name=name, arguments=arguments or {}, **brought_by(options, takes_arguments="call_tool")
         )
         hand_back = _HANDS_BACK[input_required]
-        progress = options.get("on_progress")
+        progress, support = options.get("on_progress"), self._caches.task_support
+        call: Callable[..., Awaitable[Any]] = self._call
+        if support and wants_task(self, support.get(name)):
+            call = partial(call_as_task, self)
         try:
-            answered = await self._call("tools/call", params, progress, hand_back=hand_back)
+            answered = await call("tools/call", params, progress, hand_back=hand_back)
         except RequestError as error:
             if may_declare(self, error):
                 params = declaring(self, params)
+            elif call == self._call and wants_task(self, None, error):
+                call = partial(call_as_task, self)
             else:
                 if error.code != HEADER_MISMATCH:
                     raise
                 # The server has read no further than the header fields. They follow from how the tool was listed.
                 await self._list_again(error)
-            answered = await self._call("tools/call", params, progress, hand_back=hand_back)
+            answered = await call("tools/call", params, progress, hand_back=hand_back)
         if answered.result_type == "input_required":
             return read_result("tools/call", answered.result, InputRequiredResult)
-        if answered.result_type == TASK and answered.result.get("resultType") == TASK:  # and of no extension's
-            answered = await finish_task(self, answered)
+        if is_task(answered):
+            answered = await finish_task(await follower_of(self, answered), answered)
         result = read_result("tools/call", answered.result, CallToolResult)
         self._caches.outputs.check(name, result)
         return result if kind is None else read_output(name, result, kind)
@@ -375,19 +370,24 @@ class Client(LowLevelClient):
         Raises:
             RequestError: The server refuses the call.
             RemoteProtocolError: What it answers cannot be read.
-            LocalProtocolError: The revision in use has no tasks.
+            LocalProtocolError: The revision in use has no tasks, or a server of 2025-11-25 has declared none.
 
-        Spec: ext-tasks, "Task Creation".
+        Spec: ext-tasks, "Task Creation"; 2025-11-25, basic/utilities/tasks, "Creating Tasks".
         """
         _check_arguments(arguments)
         check_given(Client.start_task, {"name": name, "meta": meta})
         params = CallToolRequestParams(name=name, arguments=arguments or {}, meta=meta)
 
         async def start() -> TaskFollower | CallToolResult:
-            await connected(self, "tools/call")
-            answered = await self._call("tools/call", declaring(self, params))
-            if answered.result_type == TASK:
-                return await follow_new(self, answered.result)
+            if (await connected(self, "tools/call")).revision.is_modern:
+                answered = await self._call("tools/call", declaring(self, params))
+            else:
+                if name not in self._caches.task_support:
+                    await self.list_tools()  # a call must not be one of a tool that has not said so
+                call = partial(call_as_task, self) if name in self._caches.task_support else self._call
+                answered = await call("tools/call", params)
+            if is_task(answered):
+                return await follower_of(self, answered)
             return read_result("tools/call", answered.result, CallToolResult)
 
         return EnteredInTrio(open_task(self, start, name), "client.start_task")
@@ -400,10 +400,10 @@ class Client(LowLevelClient):
 
         Raises:
             RequestError: The server has no such task, or none that is this principal's, or it has expired.
-            LocalProtocolError: The revision in use has no tasks.
+            LocalProtocolError: The revision in use has no tasks, or a server of 2025-11-25 has declared none.
             RemoteProtocolError: What it answers cannot be read, or is about another task.
 
-        Spec: ext-tasks, "Task Polling".
+        Spec: ext-tasks, "Task Polling"; 2025-11-25, basic/utilities/tasks, "Getting Tasks".
         """
         check_given(Client.resume_task, {"id": id})
         return EnteredInTrio(open_task(self, lambda: resume(self, id), None), "client.resume_task")
@@ -857,7 +857,7 @@ class Client(LowLevelClient):
             weighing = None if weight is None else weigh
             page = await self._ask_cacheable(method, params, kind, fresh=fresh, weigh=weighing)
             if isinstance(page, ListToolsResult):
-                outputs.learn(page.tools, self.revision, stamp)
+                self._caches.learn(page.tools, self.revision, stamp)
             return page if sift is None else sift(page)
 
         return Pages(

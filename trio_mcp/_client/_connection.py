@@ -22,6 +22,7 @@ import trio
 from .. import types
 from .._codec._json import InvalidData, cost_of, is_object
 from .._codec._jsonrpc import from_wire, to_wire
+from .._core._legacy_tasks import TASKS_REVISION
 from .._core._lifecycle import common_revision, is_inconclusive, judge_discovery, judge_initialize
 from .._core._reconnect import Backoff, RestartPolicy
 from .._core._tasks import TASK, with_tasks
@@ -297,6 +298,19 @@ def tasks_declared(connection: Connection) -> dict[str, Any]:
     return {CLIENT_CAPABILITIES_KEY: with_tasks(connection.declared)}
 
 
+def has_legacy_tasks(connection: Connection) -> bool:
+    """Whether a server of 2025-11-25 has declared that calls of tools may be tasks ("Capability Negotiation")."""
+    tasks = None if connection.capabilities is None else connection.capabilities.tasks
+    requests = None if tasks is None or connection.revision is not TASKS_REVISION else tasks.requests
+    return requests is not None and requests.tools is not None and requests.tools.call is not None
+
+
+def can_cancel_tasks(connection: Connection) -> bool:
+    """Whether a server can cancel tasks; in 2025-11-25 it has to declare that."""
+    tasks = None if connection.capabilities is None else connection.capabilities.tasks
+    return connection.revision.is_modern or (tasks is not None and tasks.cancel is not None)
+
+
 MAX_LATE_TASKS: Final = 100
 """How many tasks of calls that were given up are being cancelled at once; no more, however many come."""
 
@@ -304,7 +318,7 @@ MAX_LATE_TASKS: Final = 100
 def late_tasks_canceller(
     connection: Connection, nursery: trio.Nursery, timeout: float
 ) -> Callable[[Mapping[str, Any]], object] | None:
-    """Return what cancels each task that answers a call which was given up; `None` in the era without tasks.
+    """Return what cancels each task that answers a call which was given up; `None` where there are no tasks.
 
     Nobody knows the id of such a task, so nobody would come for it. Called with each result that no call awaits.
 
@@ -313,11 +327,11 @@ def late_tasks_canceller(
         nursery: Runs what is sent.
         timeout: How many seconds the server may take to answer.
     """
-    running = 0
+    running, is_modern = 0, connection.revision.is_modern
 
     async def cancel(id: str) -> None:
         nonlocal running
-        params = {"taskId": id, "_meta": tasks_declared(connection)}
+        params = {"taskId": id, "_meta": tasks_declared(connection)} if is_modern else {"taskId": id}
         try:
             with trio.move_on_after(timeout):
                 await connection.peer.request("tasks/cancel", connection.with_meta(params))
@@ -328,12 +342,17 @@ def late_tasks_canceller(
 
     def take(result: Mapping[str, Any]) -> None:
         nonlocal running
-        id = result.get("taskId")
-        if result.get("resultType") == TASK and isinstance(id, str) and running < MAX_LATE_TASKS:
+        created: object = result
+        if not is_modern:  # a result of a tool has no such member, but has content
+            created = None if "content" in result else result.get("task")
+        elif result.get("resultType") != TASK:
+            created = None
+        id = created.get("taskId") if is_object(created) else None
+        if isinstance(id, str) and running < MAX_LATE_TASKS:
             running += 1
             nursery.start_soon(cancel, id)
 
-    return take if connection.revision.is_modern else None
+    return take if is_modern or (has_legacy_tasks(connection) and can_cancel_tasks(connection)) else None
 
 
 def check_params(params: types.RequestParams) -> None:

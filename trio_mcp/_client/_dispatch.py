@@ -15,9 +15,10 @@ import trio
 
 from .._channel import Channel, Origin
 from .._codec import _json
-from .._codec._json import InvalidData
+from .._codec._json import InvalidData, is_object
 from .._codec._jsonrpc import Notification, Request, from_wire
 from .._core._http1 import NAME_SOURCES
+from .._core._legacy_tasks import RELATED_TASK, TASKS_REVISION, with_related_task
 from .._core._lifecycle import CORE_RESULT_TYPES, check_identifier, chosen_revisions, revisions_with
 from .._errors import RequestError
 from .._limits import check_given
@@ -269,11 +270,14 @@ class ServerMessages:
             raise
         if self.peer is None:
             return await question()
+        related = exchange.meta.get(RELATED_TASK) if self.revision is TASKS_REVISION else None
         with self.peer.clocks_stopped():
             answer = await question()
         _json.encode(
             dict(answer)
         )  # what it cannot have is an error, as in the modern era, and not sent as other text
+        if is_object(related) and isinstance(related.get("taskId"), str):
+            return with_related_task(answer, related["taskId"])  # "Associating Task-Related Messages"
         return answer
 
     def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:

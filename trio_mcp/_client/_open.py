@@ -385,9 +385,10 @@ class ClientOptions(CommonOptions, total=False):
         roots: Where a server may work, as roots, ``file://`` URIs and paths, or a function that returns them;
             declares roots, even if there are none yet. See `Client.set_roots`.
         request_handlers: Handlers of other requests of the server, by method. Default: none.
-        tasks: Which calls of tools a server of 2026-07-28 may answer with a task, for which `Client.call_tool`
-            then waits: ``"required"``, the default, those that it would refuse otherwise; ``"always"``, all of
-            them; ``"never"``. With `Client.start_task` it may in any case.
+        tasks: Which calls of tools a server may answer with a task, for which `Client.call_tool` then waits:
+            ``"required"``, the default, those that it would refuse otherwise; ``"always"``, all of them, and in
+            2025-11-25 those of tools that it has listed as such; ``"never"``. With `Client.start_task` it may in
+            any case.
         extensions: The extensions of the protocol that are known. Default: none.
         middleware: Is around every request and notification, in either direction, the first outermost; see
             `Middleware`. Default: none.

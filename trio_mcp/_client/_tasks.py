@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final, NoReturn, final
 
 import attrs
 import trio
 
+from .._core._legacy_tasks import TASKS_REVISION
 from .._core._reconnect import Backoff, RestartPolicy
 from .._core._tasks import TaskState, demands_tasks, read_task
 from .._errors import (
@@ -34,7 +35,7 @@ from .._logs import Log
 from .._peer._call import current_clock
 from .._trio import LightParkingLot, open_hidden_nursery
 from ..types import CallToolResult, RequestParams, evolve
-from ._connection import Connection, tasks_declared
+from ._connection import Connection, can_cancel_tasks, has_legacy_tasks, tasks_declared
 from ._low_level import Answered, LowLevelClient, read_result
 
 _log: Final = Log("trio_mcp.client")
@@ -48,10 +49,9 @@ LOOKING_AGAIN: Final = RestartPolicy(max_restarts=6, first_delay=0.5, max_delay=
 _GATEWAY_ERRORS: Final = frozenset({502, 503, 504})
 
 
-@final
 @attrs.define(eq=False)
 class TaskFollower:
-    """Follows one task of a server.
+    """Follows one task of a server; `LegacyTaskFollower` those of 2025-11-25.
 
     Args:
         client: The client.
@@ -100,16 +100,19 @@ class TaskFollower:
         return self.state
 
     async def _look(self) -> None:
+        self.state = read_state("tasks/get", await self._get(), of=self.state.id)
+        self._is_new = False
+
+    async def _get(self) -> dict[str, Any]:
         try:
             result = await self._ask_in_spite("tasks/get", {})
         except RequestError as error:
             self._is_unknown = error.code == INVALID_PARAMS
             raise
-        self.state = read_state("tasks/get", result, of=self.state.id)
-        self._is_new = False
         clock = current_clock()
         if clock is not None:
             clock.push()  # the server has answered, so it is not silent
+        return result
 
     # Its questions.
 
@@ -171,7 +174,7 @@ class TaskFollower:
             try:
                 return await self.ask(method, params)
             except (ConnectionLost, RequestError) as error:
-                delay = backoff.next_delay(0) if self._may_pass(error) else None
+                delay = backoff.next_delay(0) if self._may_pass(method, error) else None
                 if delay is None:
                     raise
                 wait = error.retry_after if isinstance(error, RequestError) else None
@@ -182,16 +185,16 @@ class TaskFollower:
         with self._client._reconnecting.cancelled_when_over():
             await trio.sleep(seconds)
 
-    def _may_pass(self, error: ConnectionLost | RequestError) -> bool:
+    def _may_pass(self, method: str, error: ConnectionLost | RequestError) -> bool:
         if isinstance(error, ConnectionLost):
             return not self._client._reconnecting.is_over
         if isinstance(error, HttpStatusError):
             return error.status in _GATEWAY_ERRORS
-        return error.code == SERVER_BUSY
+        return error.code == SERVER_BUSY and method != "tasks/result"  # of which it is what the task has come to
 
 
 async def ask_about(client: LowLevelClient, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Send a request that declares the extension, whatever other requests do.
+    """Send a request about a task. One that declares the extension, whatever other requests do, where that is.
 
     Raises:
         ConnectionLost: The server came back with a revision that has no tasks.
@@ -199,19 +202,24 @@ async def ask_about(client: LowLevelClient, method: str, params: Mapping[str, An
     """
 
     def send(connection: Connection) -> Awaitable[dict[str, Any]]:
-        if not connection.revision.is_modern:
+        sent = params
+        if connection.revision.is_modern:
+            sent = {**params, "_meta": tasks_declared(connection)}
+        elif not has_legacy_tasks(connection):
             raise ConnectionLost(f"{method}: the server speaks {connection.revision}, which has no such tasks")
-        return connection.peer.request(
-            method, connection.with_meta({**params, "_meta": tasks_declared(connection)})
-        )
+        return connection.peer.request(method, connection.with_meta(sent))
 
-    with client._timeout(method):
+    # A result is there when the task is over: `request_timeout` is not for the task.
+    with nullcontext() if method == "tasks/result" else client._timeout(method):
         return await client._reconnecting.ask(send)
 
 
 async def give_up_task(client: LowLevelClient, id: str) -> None:
     """Cancel a task for which nobody waits; see `TaskFollower.give_up`."""
     timeout = client._settings.limits.goodbye_timeout
+    if not can_cancel_tasks(client._reconnecting.agreed):
+        _log.info("task %.60s is not cancelled: its server has not declared that it can be", id)
+        return
     with trio.move_on_after(timeout, shield=True) as scope:  # noqa: ASYNC912 - a request is one
         try:
             await ask_about(client, "tasks/cancel", {"taskId": id})
@@ -221,19 +229,26 @@ async def give_up_task(client: LowLevelClient, id: str) -> None:
         _log.info("task %.60s could not be cancelled within %g s", id, timeout)
 
 
-async def follow_new(client: LowLevelClient, result: Mapping[str, Any]) -> TaskFollower:
-    """Return what follows the task that has answered a call. One that cannot be read is cancelled, by its id.
+async def read_new(
+    client: LowLevelClient, created: Mapping[str, Any], read: Callable[..., TaskState] = read_task
+) -> TaskState:
+    """Read the task that has answered a call. One that cannot be read is cancelled, by its id.
 
     Raises:
         RemoteProtocolError: It cannot be read.
     """
     try:
-        return TaskFollower(client, read_state("tools/call", result, is_new=True), is_new=True)
+        return read_state("tools/call", created, read, is_new=True)
     except RemoteProtocolError:
-        id = result.get("taskId")
+        id = created.get("taskId")
         if isinstance(id, str) and id:
             await give_up_task(client, id)  # noqa: ASYNC120 - shields itself
         raise
+
+
+async def follow_new(client: LowLevelClient, result: Mapping[str, Any]) -> TaskFollower:
+    """Return what follows the task that has answered a call; see `read_new`."""
+    return TaskFollower(client, await read_new(client, result), is_new=True)
 
 
 def declaring(client: LowLevelClient, params: Any) -> Any:
@@ -253,13 +268,19 @@ def may_declare(client: LowLevelClient, error: RequestError) -> bool:
 
 
 def read_state(
-    method: str, result: Mapping[str, Any], *, is_new: bool = False, of: str | None = None
+    method: str,
+    result: Mapping[str, Any],
+    read: Callable[..., TaskState] = read_task,
+    *,
+    is_new: bool = False,
+    of: str | None = None,
 ) -> TaskState:
     """Read a task; see `read_task`.
 
     Args:
         method: What was asked.
         result: The answer.
+        read: Reads it, `read_task` or `read_legacy_task`.
         is_new: Whether it answers the request that has become the task.
         of: Which task was asked for; `None` for any.
 
@@ -267,7 +288,7 @@ def read_state(
         RemoteProtocolError: It cannot be read, or is another.
     """
     try:
-        state = read_task(result, is_new=is_new)
+        state = read(result, is_new=is_new)
     except ValueError as error:
         raise RemoteProtocolError(f"{method}: {error}") from error
     if of is not None and state.id != of:
@@ -293,7 +314,7 @@ def result_of(state: TaskState) -> Mapping[str, Any]:
     return result
 
 
-async def finish_task(client: LowLevelClient, answered: Answered) -> Answered:
+async def finish_task(follower: TaskFollower, answered: Answered) -> Answered:
     """Wait for the task that a server has made of a call, and return its result as the answer to that.
 
     If that fails, or is cancelled, the task is cancelled, once.
@@ -303,7 +324,6 @@ async def finish_task(client: LowLevelClient, answered: Answered) -> Answered:
         TaskCancelled: It was cancelled elsewhere.
         Others: As `TaskFollower.follow`.
     """
-    follower = await follow_new(client, answered.result)
     try:
         state = await follower.follow()
     except BaseException:
@@ -492,19 +512,8 @@ async def connected(client: LowLevelClient, method: str) -> Connection:
     """
     with client._timeout(method):
         connection = await client._reconnecting.connected()
-    if not connection.revision.is_modern:
+    if not (connection.revision.is_modern or has_legacy_tasks(connection)):
+        if connection.revision is TASKS_REVISION:
+            raise LocalProtocolError("the server has declared no tasks, which it has to in 2025-11-25")
         raise LocalProtocolError(f"{connection.revision}, which the server speaks, has no such tasks")
     return connection
-
-
-async def resume(client: LowLevelClient, id: str) -> TaskFollower:
-    """Find a task by its id.
-
-    Raises:
-        RequestError: The server does not know it.
-        LocalProtocolError: The revision in use has no tasks.
-        RemoteProtocolError: What it answers cannot be read, or is about another task.
-    """
-    await connected(client, "tasks/get")
-    found = await ask_about(client, "tasks/get", {"taskId": id})
-    return TaskFollower(client, read_state("tasks/get", found, of=id), is_new=False)

@@ -282,7 +282,7 @@ def read_task(written: Mapping[str, Any], *, is_new: bool = False) -> TaskState:
         elif status == "completed":
             found["result"] = _read_object(written, "result")
         elif status == "failed":
-            found["error"] = _read_error(_read_object(written, "error"))
+            found["error"] = read_error(_read_object(written, "error"))
     message = written.get("statusMessage")
     if message is not None and not isinstance(message, str):
         raise ValueError("statusMessage: expected a string")
@@ -330,7 +330,12 @@ def _read_seconds(written: Mapping[str, Any], name: str) -> float | None:
     return value / 1000
 
 
-def _read_error(error: Mapping[str, Any]) -> RequestError:
+def read_error(error: Mapping[str, Any]) -> RequestError:
+    """Read an error of JSON-RPC.
+
+    Raises:
+        ValueError: It has no code, or no message.
+    """
     code, message = error.get("code"), error.get("message")
     if not isinstance(code, int) or isinstance(code, bool) or not isinstance(message, str):
         raise ValueError("error: expected a code and a message")

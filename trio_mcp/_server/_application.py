@@ -31,11 +31,7 @@ from .._oauth._principal import Principal
 from .._peer._call import checked
 from .._revisions import WITHOUT_HANDLER, Revision
 from ._changes import Announcement, ChangeHub
-from ._context import (
-    Context,
-    NotificationHandler,
-    origin_of,
-)
+from ._context import Context, NotificationHandler, origin_of
 from ._extensions import ServerExtensions
 from ._functions import MethodHandler, decorator, pass_throttle, read_handler, registering, with_example
 from ._input_required import Asking
@@ -136,8 +132,8 @@ class Registration:
                 ask, and needs no task that could wait, which is faster; asking is an error.
             task: Whether a call becomes a task, which its client comes back for: ``"never"``, the default;
                 ``"optional"``, if the client knows tasks, and otherwise it is a call as any other;
-                ``"required"``, so that other clients cannot call it. Clients of 2026-07-28 can know tasks. The
-                function is the same.
+                ``"required"``, so that other clients cannot call it. Clients of 2026-07-28 can know tasks; those
+                of 2025-11-25 say of each call whether it is to be one. The function is the same.
             ttl: For how many seconds from its creation a task is kept; one that still runs is cancelled then.
                 `None` for as long as the server runs. Default: 3,600.
             poll: After how many seconds clients of a task should look at it again. Default: 1.
@@ -823,6 +819,7 @@ class Application:
         asking_of_custom: Which of these ask.
         kept_lists: What of these is kept.
         is_skill_file: Whether a file of a skill is at a URI.
+        legacy_tasks: The `LegacyTasks`, for clients of 2025-11-25, from the first tool with ``task=`` on.
         notification_handlers: Those of notifications, likewise.
     """
 
@@ -846,6 +843,7 @@ class Application:
     notification_handlers: dict[str, NotificationHandler] = attrs.field(
         factory=dict[str, NotificationHandler], init=False
     )
+    legacy_tasks: Any = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.changes = ChangeHub(self.limits)
@@ -884,6 +882,7 @@ class Application:
             or self._tool_handler(method)
             or self.prompts.handler_for(method)
             or self.resources.handler_for(method)
+            or (None if self.legacy_tasks is None else self.legacy_tasks.handler_for(method, revision))
             or (self._complete if method == "completion/complete" and self.completer.can_complete else None)
         )
 
@@ -963,13 +962,14 @@ class Application:
     def _tool_maker(self, options: ToolOptions) -> Callable[..., RegisteredTool]:
         if options.keys().isdisjoint(_OF_TASKS):
             return RegisteredTool
-        from ._task_methods import tasks_extension  # few servers have any
-        from ._tasks import read_task_rules, task_tool
+        from ._legacy_tasks import LegacyTasks  # few servers have any
+        from ._task_methods import read_task_rules, task_tool, tasks_extension
 
         rules = read_task_rules(options)
         if rules is None:
             return RegisteredTool
         self.extensions.add_once(tasks_extension())
+        self.legacy_tasks = self.legacy_tasks or LegacyTasks(self.changes, self.listing)
         return partial(task_tool, rules)
 
     def find_tool(self, name: str) -> types.Tool:
@@ -1032,6 +1032,8 @@ class Application:
             # Something is missing, wrong, or rare: read them in full.
             call = read_params(params, types.CallToolRequestParams)
             name, arguments = call.name, call.arguments or {}
+            if call.task is not None and self.legacy_tasks is not None:
+                self.legacy_tasks.check(self.tools.get(name), context)
         tool = self.tools.entries.shown.get(name) or self.tools.get(name)  # which raises
         return await tool.call(arguments, context, self.threads, self.limits)
 

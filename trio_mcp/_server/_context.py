@@ -513,6 +513,8 @@ class Surroundings(Generic[StateT]):
         background: Starts tasks that last as long as the connection.
         server_background: Starts tasks that last as long as the server runs.
         get_tasks: Returns the tasks of the running server; see `Service`.
+        task_ids: The tasks of 2025-11-25 that the session knows, which lists no others unless it authenticates;
+            `None` if it lasts for one request only.
         roots: What is known of the client's roots.
     """
 
@@ -522,6 +524,7 @@ class Surroundings(Generic[StateT]):
     background: Background
     server_background: Background
     get_tasks: Callable[[], Any] = lambda: None
+    task_ids: dict[str, None] | None = None
     roots: KnownRoots = attrs.field(factory=KnownRoots, init=False)
 
 

@@ -475,7 +475,13 @@ class Listing:
         return self._hints.get(method, NOT_KEPT)
 
     def page(
-        self, method: str, params: Mapping[str, Any], entries: Sequence[Entry[_T]], *, is_own: bool = False
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        entries: Sequence[Entry[_T]],
+        *,
+        is_own: bool = False,
+        at_most: int | None = None,
     ) -> tuple[Sequence[_T], PageMembers]:
         """Return the items of the page that is asked for, and the other members of the result.
 
@@ -484,6 +490,7 @@ class Listing:
             params: The parameters of the request.
             entries: All that is listed, in the order of registration.
             is_own: Whether others may see other entries: then nobody may share the result.
+            at_most: How many items a page has if the server's author has not said.
 
         Raises:
             RequestError: The cursor is not one of ours for this list, or the parameters cannot be read.
@@ -492,7 +499,8 @@ class Listing:
         """
         cursor = read_params(params, PaginatedRequestParams).cursor
         start = 0 if cursor is None else self._start(method, cursor, entries)
-        end = len(entries) if self._page_size is None else start + self._page_size
+        size = at_most if self._page_size is None else self._page_size
+        end = len(entries) if size is None else start + size
         page = entries[start:end]
         last = page[-1] if page and end < len(entries) else None
         hint = self.hint_for(method)

@@ -38,6 +38,7 @@ from .._peer._exchange import Exchange, OnProgress
 from .._revisions import LATEST
 from .._trio import Contained, LightParkingLot, propagating, wall_time
 from ._access import PARKED, RequestActivity, Watched, activity_of
+from ._asking import requester_of
 from ._context import Context, KeptNotifications, exchange_of
 from ._input_required import Asking, InputRequired, UsedStates, check_answers, input_request, input_types
 from ._lifetimes import Background, EndedBeforeStart, Lifetime, MemoryReturn, Shutdown, open_background
@@ -275,6 +276,8 @@ class HandlerRun:
             await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
             # It is shielded. No request serves it any more, so nothing could carry the question.
             raise too_late(method)
+        if not self.context.revision.is_modern:  # what is wrapped around calls may ask before there is a task
+            return await requester_of(exchange_of(self.context), self.context.revision).ask(method, params)
         request = input_types()[method][0](params=params)
         key = self._key(request)
         if self._recorded is not None and key in self._recorded:
@@ -300,8 +303,7 @@ class HandlerRun:
         if self._recorded is None:
             self._asked[""] += 1
             return str(self._asked[""])
-        written = _json.encode(to_wire(request, self.context.revision))
-        digest = hashlib.sha256(written).hexdigest()[:16]
+        digest = hashlib.sha256(_json.encode(to_wire(request, self.context.revision))).hexdigest()[:16]
         self._asked[digest] += 1
         return f"{digest}-{self._asked[digest]}"
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
+from functools import partial
 from itertools import count
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, cast, final
@@ -23,6 +24,7 @@ from .._channel import Origin, client_key_of
 from .._codec import _json
 from .._codec._json import is_object
 from .._codec._jsonrpc import Encoded, Notification, Request, to_wire
+from .._core._legacy_tasks import TASKS_REVISION
 from .._core._lifecycle import Agreement, ServerLifecycle
 from .._core._sealing import StateRefused
 from .._core._tasks import TASKS
@@ -269,10 +271,13 @@ class Responder:
                 if "inputResponses" in params:
                     refuse_many(params, "inputResponses")
                 asking = self._asking(exchange.request.method, params, agreement) if is_modern else None
-                if asking is None:
-                    result = await handler(params, context)
-                else:
+                if asking is not None:
                     result = await self._serve_parkable(handler, exchange, context, asking)
+                elif "task" in params and self._becomes_task(context):
+                    run = self._application.legacy_tasks.run(self._parking, context, partial(handler, params))
+                    result = await run.serve(context)
+                else:
+                    result = await handler(params, context)
                 if isinstance(result, InputRequired):
                     if is_modern:
                         result = self._input_required(result, exchange, agreement)
@@ -324,6 +329,17 @@ class Responder:
             asking=asking,
         )
 
+    def _becomes_task(self, context: Context[Any]) -> bool:
+        """Whether a request is a call that its client wants to be a task, in 2025-11-25."""
+        application, params = self._application, exchange_of(context).request.params or {}
+        return (
+            context.revision is TASKS_REVISION
+            and context.method == "tools/call"
+            and params.get("task") is not None
+            and "tools/call" not in application.custom
+            and application.tools.can_be_task(params.get("name"))
+        )
+
     def _asking(self, method: str, params: Mapping[str, Any], agreement: Agreement) -> Asking | None:
         """Return what happens to the handler of a request when it asks; `None` if it cannot ask."""
         if method not in INPUT_METHODS:
@@ -367,6 +383,11 @@ class Responder:
             context._resume(None, answers, state)
             result = await handler(exchange.request.params or {}, context)
         return result
+
+    def can_list_tasks(self, origin: Origin | None) -> bool:
+        """Whether a client can list its tasks; see `Tasks.can_list`."""
+        found: bool = self._surroundings.get_tasks().can_list(origin, self._surroundings)
+        return found
 
     def written(self, result: object, revision: Revision) -> Answer:
         """Write a result for the client's revision."""
@@ -501,7 +522,13 @@ class ServerSession(Session):
         self._state = service.state
         client = f"connection {next(_connections)}" if client is None else client
         surroundings = Surroundings(
-            service.state, client, application.find_tool, background, service.background, service.tasks_for_all
+            service.state,
+            client,
+            application.find_tool,
+            background,
+            service.background,
+            service.tasks_for_all,
+            {} if assumed is None else None,
         )
         self._roots = surroundings.roots
         self._responder = Responder(application, service.parking, surroundings)
@@ -525,7 +552,7 @@ class ServerSession(Session):
         """Decide how a request is served; see `Dispatcher.route`."""
         agreement = self._lifecycle.agree(request)
         if request.method in WITHOUT_HANDLER:
-            answer = self._answer_without_handler(request, agreement)
+            answer = self._answer_without_handler(request, agreement, origin)
             if answer is not None:
                 return answer
         handler = self._application.handler_for(request.method, agreement.revision)
@@ -578,10 +605,12 @@ class ServerSession(Session):
 
     # Requests that are answered without a handler.
 
-    def _answer_without_handler(self, request: Request, agreement: Agreement) -> Answer | AtOnce | None:
+    def _answer_without_handler(
+        self, request: Request, agreement: Agreement, origin: Origin | None
+    ) -> Answer | AtOnce | None:
         match request.method:
             case "initialize":
-                return self._initialize(request)
+                return self._initialize(request, origin)
             case "ping":
                 return {}
             case "server/discover":
@@ -596,12 +625,16 @@ class ServerSession(Session):
         self._lifecycle.set_log_level(asked.level)
         return {}
 
-    def _initialize(self, request: Request) -> Answer:
+    def _initialize(self, request: Request, origin: Origin | None) -> Answer:
         read_params(request.params or {}, types.InitializeRequestParams)
         check_client_info(request.params or {})
         revision = self._lifecycle.initialize(request).revision
         application = self._application
         capabilities = application.capabilities(revision)
+        legacy = None if "tools/call" in application.custom else application.legacy_tasks
+        if revision is TASKS_REVISION and legacy is not None:
+            tasks = legacy.declared(can_list=self._responder.can_list_tasks(origin))
+            capabilities = types.evolve(capabilities, tasks=tasks)
         self.subscriptions.declared(capabilities)
         result = types.InitializeResult(
             protocol_version=revision,

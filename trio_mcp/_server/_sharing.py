@@ -36,7 +36,9 @@ class _RunningTask(Protocol):
     @property
     def id(self) -> str: ...
     def cancel(self, reason: str) -> None: ...
+    def withdraw(self) -> None: ...
     def answer(self, answers: Mapping[str, Any]) -> bool: ...
+    def settle(self, answers: Mapping[str, Any]) -> bool: ...
 
 
 _TaskT = TypeVar("_TaskT", bound=_RunningTask)
@@ -123,12 +125,15 @@ class Sharing:
             return
         if content.get("cancel"):
             task.cancel("tasks/cancel")
-        answers = content.get("answers")
-        if is_object(answers):
-            try:
-                task.is_unsaved = task.answer(answers) or task.is_unsaved
-            except RequestError:
-                _log.exception("another process has sent an answer that is none")
+        if content.get("withdraw") and not task.has_ended:
+            task.withdraw()
+            task.is_unsaved = True
+        for answers, take in ((content.get("settled"), task.settle), (content.get("answers"), task.answer)):
+            if is_object(answers):
+                try:
+                    task.is_unsaved = take(answers) or task.is_unsaved
+                except (RequestError, ValueError):
+                    _log.exception("another process has sent an answer that is none")
 
     # Changes.
 

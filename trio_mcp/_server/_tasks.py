@@ -18,47 +18,42 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
-from .._channel import client_key_of, owner_of
+from .._channel import Origin, client_key_of, owner_of
 from .._codec import _json
 from .._codec._json import cost_of, is_object
 from .._codec._jsonrpc import Encoded, to_wire
 from .._core._account import Account, Loan, Overdrawn, lend_all
+from .._core._legacy_tasks import is_marked, marked_id, written_legacy_task
 from .._core._tasks import (
     TASK,
-    TASKS,
     StoredTask,
     created_task,
-    declares_tasks,
     failed,
+    read_error,
     status_of_progress,
     weight_of_task,
 )
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    METHOD_NOT_FOUND,
     SERVER_BUSY,
     LocalProtocolError,
     RequestError,
 )
-from .._limits import Limits, check_seconds
+from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import PROGRESS_TOKEN_KEY, Revision
 from .._trio import wall_time
 from ._access import RequestActivity, activity_of
-from ._context import Context, declared_in, exchange_of, origin_of
-from ._elicitation import URLElicitationRequired
-from ._extensions import require_declared
-from ._functions import HandlerFunction
-from ._input_required import Asking, ExtensionResult, InputRequired, ask_in_session, input_types
+from ._context import Context, Surroundings, exchange_of, origin_of
+from ._input_required import ExtensionResult, input_types
 from ._lifetimes import Background, DueTimes
 from ._parking import PARKED_BYTES, HandlerRun, Outcome, too_late, weight_of_headers
 from ._restarts import Restarts, call_of
 from ._sharing import Sharing, taken_answers
-from ._task_store import SharedTaskStore, TaskStore
-from ._threads import Threads, ends_with_its_thread, leaves_its_place
-from ._tools import RegisteredTool, ToolOptions
+from ._task_store import MemoryTaskStore, SharedTaskStore, TaskStore
+from ._threads import ends_with_its_thread, leaves_its_place
 
 _log: Final = Log("trio_mcp.server")
 
@@ -73,16 +68,22 @@ ELSEWHERE: Final = "the task does not run in this process"
 # One that runs.
 
 
+def _read_refusal(error: object) -> RequestError:
+    if not is_object(error):
+        raise ValueError("neither a result nor an error")
+    return read_error(error)
+
+
 @final
 @attrs.define(eq=False)
 class _Question:
     """A question of a task: as it is sent, and the answer as it came, if one did."""
 
     request: Mapping[str, Any]
-    _answer: Mapping[str, Any] | None = attrs.field(default=None, init=False)
+    _answer: Mapping[str, Any] | RequestError | None = attrs.field(default=None, init=False)
     _settled: trio.Event = attrs.field(factory=trio.Event, init=False)
 
-    def settle(self, answer: Mapping[str, Any] | None) -> None:
+    def settle(self, answer: Mapping[str, Any] | RequestError | None) -> None:
         if not self._settled.is_set():
             self._answer = answer
             self._settled.set()
@@ -91,6 +92,9 @@ class _Question:
         await self._settled.wait()
         if self._answer is None:
             raise too_late(self.request["method"])
+        if isinstance(self._answer, RequestError):
+            self._answer.question = self.request["method"]  # so that it is not taken for that of the call
+            raise self._answer
         return self._answer
 
 
@@ -106,6 +110,7 @@ class RunningTask:
         is_gone: Whether it has expired.
         is_lost: Whether others have taken this process for dead: then it is not this one's to write any more.
         has_ended: Whether its handler has, so that nothing but the record is kept.
+        is_withdrawn: Whether it is cancelled whatever its handler, which may still run, does.
         loans: The place and the bytes that are lent for it.
         keys: What the keys of its questions begin with, so that no run of it uses those of another.
         is_unsaved: Whether a question or the end is not in the store yet.
@@ -121,6 +126,7 @@ class RunningTask:
     is_gone: bool = False
     is_lost: bool = False
     has_ended: bool = False
+    is_withdrawn: bool = False
     is_unsaved: bool = False
     keys: str = ""
     turn: trio.Lock = attrs.field(factory=trio.Lock)
@@ -150,18 +156,32 @@ class RunningTask:
 
     def end(self, changes: Mapping[str, Any]) -> None:
         """Its handler has ended, with what has become of it. Whoever still asks has asked too late."""
+        self._drop_questions()
+        self.has_ended = True
+        if not self.is_withdrawn:
+            self.change(**changes)
+
+    def _drop_questions(self) -> None:
         for question in self._questions.values():
             question.settle(None)
         self._questions.clear()
         self._asked_bytes = 0
-        self.has_ended = True
-        self.change(**changes)
 
     def cancel(self, reason: str) -> None:
         """Cancel the handler. The task is cancelled once that has ended; until then it asks nothing any more."""
         self._run.cancel(reason)
         for question in self._questions.values():  # its handler may shield itself, and nobody answers
             question.settle(None)
+
+    def withdraw(self) -> None:
+        """Cancel the task at once: it stays cancelled whatever its handler, which is cancelled too, still does.
+
+        Spec: 2025-11-25, basic/utilities/tasks, "Task Cancellation".
+        """
+        self._run.cancel("tasks/cancel")
+        self._drop_questions()
+        self.change(status="cancelled", status_message=None, call=None)
+        self.is_withdrawn = True
 
     @property
     def was_cancelled(self) -> bool:
@@ -171,7 +191,7 @@ class RunningTask:
     def written(self, result: object) -> dict[str, Any]:
         """Return the result of its handler as plain JSON, as the request would have been answered."""
         plain = to_wire(result, self._revision) if attrs.has(type(result)) else dict(cast("Any", result))
-        return {"resultType": "complete", **plain}
+        return {"resultType": "complete", **plain} if self._revision.is_modern else plain
 
     def weigh(self) -> None:
         """Count what it takes now.
@@ -200,8 +220,11 @@ class RunningTask:
         """
         del on_progress  # a question that is part of a result has none
         self.exchange.check_thread()
-        request = input_types()[method][0](params=params)
-        return await self._wait_for_answer(_Question(to_wire(request, self._revision)))
+        if self._revision.is_modern:
+            request = to_wire(input_types()[method][0](params=params), self._revision)
+        else:
+            request = {"method": method, "params": to_wire(params, self._revision)}
+        return await self._wait_for_answer(_Question(request))
 
     @leaves_its_place
     async def _wait_for_answer(self, question: _Question) -> Mapping[str, Any]:
@@ -244,6 +267,26 @@ class RunningTask:
         self._close(taken)
         return bool(taken)
 
+    def settle(self, answers: Mapping[str, Any]) -> bool:
+        """Give the handler answers as clients of 2025-11-25 send them: its own methods check them.
+
+        Args:
+            answers: By key, ``{"result": …}`` or ``{"error": …}``; those to what is not asked now are ignored.
+
+        Returns:
+            Whether any was taken.
+
+        Raises:
+            ValueError: One is neither.
+        """
+        taken = [key for key in answers if key in self._questions]
+        for key in taken:
+            given: Any = answers[key]
+            result, error = (given.get("result"), given.get("error")) if is_object(given) else (None, None)
+            self._questions[key].settle(result if is_object(result) else _read_refusal(error))
+        self._close(taken)
+        return bool(taken)
+
     # What its handler sends; see `ExchangeSink`.
 
     async def send_notification(
@@ -258,7 +301,8 @@ class RunningTask:
     ) -> None:
         """Do the same without waiting."""
         del exchange
-        if method == "notifications/progress" and is_object(params) and not self.has_ended:
+        is_over = self.has_ended or self.is_withdrawn
+        if method == "notifications/progress" and is_object(params) and not is_over:
             text = status_of_progress(params["progress"], params.get("total"), params.get("message"))
             self.change(status_message=text)
 
@@ -289,6 +333,7 @@ class Tasks:
     Attributes:
         sharing: What other processes are told and ask, if the store is one of several.
         tag: With what their ids begin; see `Service`.
+        asked: The questions that a client of 2025-11-25 is being asked: each a task's id and a key.
     """
 
     _background: Background
@@ -297,6 +342,7 @@ class Tasks:
     _store: TaskStore
     changed: Callable[[str], object]
     tag: str = attrs.field(default="", init=False)
+    asked: set[tuple[str, str]] = attrs.field(factory=set[tuple[str, str]], init=False)
     _running: dict[str, RunningTask] = attrs.field(factory=dict[str, RunningTask], init=False)
     _loans: dict[str, tuple[Loan, Loan]] = attrs.field(factory=dict[str, tuple[Loan, Loan]], init=False)
     _times: DueTimes = attrs.field(init=False)
@@ -335,8 +381,9 @@ class Tasks:
     async def _begin(self, context: Context[Any], run: HandlerRun, rules: TaskRules) -> None:
         await run.wait_served()
         exchange, now = exchange_of(context), wall_time()
+        is_modern, random = context.revision.is_modern, secrets.token_hex(ID_BYTES)
         record = StoredTask(
-            id=self.tag + secrets.token_hex(ID_BYTES),
+            id=self.tag + random if is_modern else marked_id(self.tag, random),
             owner=owner_of(exchange.origin),
             created_at=now,
             updated_at=now,
@@ -357,7 +404,11 @@ class Tasks:
         # is answered cancels it.
         task = RunningTask(self, run, context.revision, base, record, loans)
         self._enter(task, context, run, rules.ttl)
-        run.detach(ExtensionResult(TASK, created_task(record)), partial(self._end, task))
+        answer: object = ExtensionResult(TASK, created_task(record))
+        if not is_modern:
+            self._note_known(record.id, context)
+            answer = {"task": written_legacy_task(record)}
+        run.detach(answer, partial(self._end, task))
 
     async def _kept(
         self, context: Context[Any], record: StoredTask, run: HandlerRun
@@ -524,6 +575,7 @@ class Tasks:
         if task is not None:
             task.is_gone = True
             task.cancel("its time is over (ttl)")
+            self.changed(id)  # who waits for it need not wait until its handler has ended
         if task is None or task.has_ended:
             self._forget(id)
         return partial(self._remove, id, nullcontext() if task is None else task.turn)
@@ -545,14 +597,14 @@ class Tasks:
 
     # What clients do.
 
-    async def find(self, id: object, owner: str | None) -> StoredTask | None:
-        """Return a task as it is now, if it is there and somebody's own."""
-        if not isinstance(id, str):
+    async def find(self, id: object, owner: str | None, *, is_modern: bool = True) -> StoredTask | None:
+        """Return a task as it is now, if it is there, somebody's own, and was begun in an era."""
+        if not isinstance(id, str) or is_marked(id) == is_modern:
             return None
         running = self._running.get(id)
         if running is not None and running.is_gone:
             return None
-        if running is not None and running.has_ended:
+        if running is not None and (running.has_ended or running.is_withdrawn):
             async with running.turn:  # an end that was told must not be undone by the end of this process
                 pass
         task = await self._store.find(id) if running is None else running.record
@@ -571,10 +623,45 @@ class Tasks:
         id = params.get("taskId")
         if not isinstance(id, str):
             raise RequestError(INVALID_PARAMS, "invalid params: taskId: expected a string")
-        task = await self.find(id, owner_of(origin_of(context)))
+        is_modern = context.revision.is_modern
+        task = await self.find(id, owner_of(origin_of(context)), is_modern=is_modern)
         if task is None:
             raise RequestError(INVALID_PARAMS, UNKNOWN)
+        if not is_modern:
+            self._note_known(task.id, context)
         return task
+
+    # Lists, which only 2025-11-25 has.
+
+    def _note_known(self, id: str, context: Context[Any]) -> None:
+        known = context._surroundings.task_ids
+        if known is not None and id not in known and isinstance(self._store, MemoryTaskStore):
+            known[id] = None
+            if len(known) > self._limits.max_tasks_per_principal:
+                for other in [other for other in known if other not in self._loans]:
+                    del known[other]
+
+    def can_list(self, origin: Origin | None, surroundings: Surroundings[Any]) -> bool:
+        """Whether a client can list its tasks: it is known which they are, and what is kept can be listed."""
+        is_known = owner_of(origin) is not None or surroundings.task_ids is not None
+        return is_known and isinstance(self._store, MemoryTaskStore)
+
+    def listed(self, context: Context[Any]) -> list[StoredTask]:
+        """Return the tasks of 2025-11-25 that a client has, the oldest first, as they are now.
+
+        Those of its principal, or if it has none, those that its session has begun or asked for: whoever knows no
+        more than that a server is there learns no id (2025-11-25, "Task Isolation and Access Control").
+        """
+        assert isinstance(self._store, MemoryTaskStore)
+        owner, known = owner_of(origin_of(context)), context._surroundings.task_ids or {}
+        now, found = wall_time(), list[StoredTask]()
+        for kept in self._store._owned_by(owner):
+            running = self._running.get(kept.id)
+            task = kept if running is None else running.record
+            is_gone = task.has_expired(now) or (running is not None and running.is_gone)
+            if not is_gone and is_marked(kept.id) and (owner is not None or kept.id in known):
+                found.append(task)
+        return sorted(found, key=lambda task: (task.created_at, task.id))
 
     def activity(self) -> list[RequestActivity]:
         """Return the tasks whose handlers run now."""
@@ -606,9 +693,6 @@ def tasks_of(context: Context[Any]) -> Tasks:
     return found
 
 
-# The tools.
-
-
 @final
 @attrs.frozen(kw_only=True)
 class TaskRules:
@@ -627,95 +711,3 @@ class TaskRules:
     poll: float
     asks_first: bool
     restartable: bool
-
-
-USUAL_TTL: Final = 3_600.0
-USUAL_POLL: Final = 1.0
-
-
-def read_task_rules(options: ToolOptions) -> TaskRules | None:
-    """Read how the calls of a tool become tasks; `None` if they do not.
-
-    Raises:
-        ValueError: An option is out of bounds, or says something of tasks where there are none.
-    """
-    choice = options.get("task", "never")
-    if choice == "never":
-        for option in ("ttl", "poll", "ask_first", "restartable"):
-            if option in options:
-                raise ValueError(f"{option} is about tasks: add task='optional', or leave it out")
-        return None
-    ttl = options.get("ttl", USUAL_TTL)
-    if ttl is not None:
-        check_seconds("ttl", ttl, may_be_zero=False, is_told=True)
-    poll = check_seconds("poll", options.get("poll", USUAL_POLL), may_be_zero=False, is_told=True)
-    asks_first = options.get("ask_first", False)
-    return TaskRules(
-        is_required=choice == "required",
-        ttl=ttl,
-        poll=poll,
-        asks_first=asks_first,
-        restartable=options.get("restartable", False),
-    )
-
-
-@final
-@attrs.frozen(kw_only=True, eq=False)
-class TaskTool(RegisteredTool):
-    """A tool whose calls may become tasks.
-
-    Attributes:
-        rules: How they do.
-    """
-
-    rules: TaskRules
-
-    @property
-    def is_restartable(self) -> bool:
-        """Whether its calls are run again if their process dies."""
-        return self.rules.restartable
-
-    async def call(
-        self, arguments: Mapping[str, Any], context: Context[Any], threads: Threads, limits: Limits
-    ) -> object:
-        """Call the function, in a task if the client knows tasks; see `RegisteredTool.call`.
-
-        Raises:
-            RequestError: The client must know tasks, and does not; or no more can be kept.
-        """
-        if not context.is_task:  # as one is that is run again
-            run = context._requester
-            if not (isinstance(run, HandlerRun) and declares_tasks(declared_in(context))):
-                if self.rules.is_required:
-                    # Before 2026-07-28 too: its own tasks, which are others, are not served (2025-11-25,
-                    # "Tool-Level Negotiation").
-                    if not context.revision.is_modern:
-                        problem = f"{self.tool.name} is served as a task only: {context.revision} has no {TASKS}"
-                        raise RequestError(METHOD_NOT_FOUND, problem)
-                    require_declared(TASKS, {}, is_modern=True)
-                return await RegisteredTool.call(self, arguments, context, threads, limits)
-            run.begin = partial(tasks_of(context).begin, context, run, self.rules, trio.Lock())
-            if not self.rules.asks_first:
-                await context.begin_task()
-        for _ in range(limits.max_input_rounds + 1):
-            try:
-                result = await RegisteredTool.call(self, arguments, context, threads, limits)
-            except URLElicitationRequired as error:
-                if not context.is_task:
-                    raise
-                result = InputRequired({f"url-{n}": one for n, one in enumerate(error.elicitations, 1)})
-            if not (isinstance(result, InputRequired) and context.is_task):
-                return result
-            agreement = context._agreement
-            answers, state = await ask_in_session(result, exchange_of(context), agreement)
-            context._resume(None, answers, state)
-        problem = f"the task asked for input more than {limits.max_input_rounds} times (max_input_rounds)"
-        raise RequestError(INTERNAL_ERROR, problem)
-
-
-def task_tool(rules: TaskRules, **members: Any) -> RegisteredTool:
-    """Return a tool whose calls may become tasks. They need a run of their own even if they ask nothing."""
-    handler: HandlerFunction = members["handler"]
-    if handler.asking is Asking.NEVER:
-        members["handler"] = attrs.evolve(handler, asking=Asking.PARK)
-    return TaskTool(**members, rules=rules)

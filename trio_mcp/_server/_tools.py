@@ -127,6 +127,11 @@ class RegisteredTool:
         """Whether its calls are run again if their process dies."""
         return False
 
+    @property
+    def can_be_task(self) -> bool:
+        """Whether its calls may become tasks."""
+        return False
+
     def seen_by(self, revision: Revision) -> Tool:
         """Return what a client of a revision sees."""
         return self.tool if revision.is_modern else self.older_tool
@@ -391,6 +396,11 @@ class ToolRegistry(NamedRegistry[RegisteredTool]):
     def restartable(self) -> list[str]:
         """Return the tools whose calls are run again if their process dies."""
         return [name for name, tool in self.entries.shown.items() if tool.is_restartable]
+
+    def can_be_task(self, name: object) -> bool:
+        """Whether calls of a tool may become tasks."""
+        registered = self.entries.shown.get(name) if isinstance(name, str) else None
+        return registered is not None and registered.can_be_task
 
     def marks_of(self, name: object) -> tuple[HeaderMark, ...]:
         """Return which arguments of a tool HTTP header fields repeat."""

@@ -168,10 +168,9 @@ async def test_older_revisions_know_nothing_of_it(revision: Revision) -> None:
     async with open_client(work.server, revision=revision, tasks="always") as client:
         assert client.server_capabilities is not None
         assert client.server_capabilities.extensions is None
-        assert (await client.call_tool("work")).text == "done w"
-        with pytest.raises(RequestError, match=TASKS) as caught:
-            await client.call_tool("only")
-        assert caught.value.code == -32601
+        assert (await call(client, "work"))["content"][0]["text"] == "done w"
+        error = await refused(client, "tools/call", name="only", arguments={})
+        assert error.code == -32601
 
 
 async def test_a_client_that_does_not_declare_it_on_this_request_gets_the_result() -> None:
