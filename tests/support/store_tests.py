@@ -39,6 +39,14 @@ class SharedStoreTests(abc.ABC):
 
     # Processes.
 
+    def seem_gone(self, store: SharedStore) -> None:
+        """Have a process that is there look as if it were gone, where others could see that it is not."""
+
+    async def take_for_gone(self, store: SharedStore, other: SharedStore) -> None:
+        """Have a process note that another one is gone."""
+        self.seem_gone(other)
+        assert await store.gone(other.number)
+
     async def test_a_number_is_never_used_again(self) -> None:
         """Whoever has left; even if nobody else is there."""
         numbers = list[int]()
@@ -49,7 +57,7 @@ class SharedStoreTests(abc.ABC):
             async with self._joined(1) as (store,):
                 numbers.append(store.number)
                 await store.sessions.keep(str(store.number), b"1")
-                await store.gone(numbers[0])
+                await self.take_for_gone(store, stores[0])
         assert len(numbers) == len(set(numbers)) == 9
 
     async def test_all_know_one_secret(self) -> None:
@@ -98,8 +106,8 @@ class SharedStoreTests(abc.ABC):
             await one.gone(one.number)
             await one.gone(third.number + 1_000)
             assert set(await other.others()) == {one.number, third.number}
-            await one.gone(third.number)
-            await other.gone(third.number)
+            await self.take_for_gone(one, third)
+            assert await other.gone(third.number)
             assert await one.others() == {other.number: f"at {other.number}"}
             assert await other.others() == {one.number: f"at {one.number}"}
             assert await other.address_of(third.number) is None
@@ -144,7 +152,7 @@ class SharedStoreTests(abc.ABC):
                     assert await store.sessions.take("s") is None
             assert await third.sessions.keep("s", b"2")
             assert await other.sessions.take("s") == third.number
-            await other.gone(third.number)
+            await self.take_for_gone(other, third)
             assert await other.sessions.take("s") == TakenSession(b"2", 1)
 
     async def test_what_a_process_had_that_is_gone_is_taken_over(self) -> None:
@@ -160,7 +168,7 @@ class SharedStoreTests(abc.ABC):
                     assert await last.sessions.take("s") == next_one.number
                     assert await next_one.sessions.keep("s", b"%d" % turn)
                     if turn == 2:
-                        await last.gone(next_one.number)
+                        await self.take_for_gone(last, next_one)
                         assert await last.sessions.find("s") == b"2"
             assert await last.sessions.take("s") == TakenSession(b"3", 4)
             assert await last.sessions.take("t") == TakenSession(b"t", 1)
@@ -170,7 +178,7 @@ class SharedStoreTests(abc.ABC):
         async with self._joined(2) as (one, other):
             for id in ("s", "t"):
                 await one.sessions.keep(id, b"1")
-            await other.gone(one.number)
+            await self.take_for_gone(other, one)
             assert await other.sessions.take("s") == TakenSession(b"1", 1)
             assert await one.sessions.keep("s", b"2") is False
             await one.sessions.forget("s")
@@ -258,7 +266,7 @@ class SharedStoreTests(abc.ABC):
             await one.sessions.keep("s", b"1")
             for turn, store in enumerate((one, other, one)):
                 if turn == 1:
-                    await other.gone(one.number)
+                    await self.take_for_gone(other, one)
                 elif turn:
                     await other.sessions.release("s")
                 if turn:

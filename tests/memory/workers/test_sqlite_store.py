@@ -22,8 +22,16 @@ from store_tests import SharedStoreTests
 from trio_mcp import RequestError, SqliteStore
 
 
+def seem_gone(path: Path, store: SharedStore) -> None:
+    """Have a process look as if it were gone: what it keeps locked is not there."""
+    Path(f"{path}-process-{store.number}").unlink(missing_ok=True)
+
+
 class TestSqlite(SharedStoreTests):
     path: Path
+
+    def seem_gone(self, store: SharedStore) -> None:
+        seem_gone(self.path, store)
 
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> None:
@@ -89,7 +97,8 @@ async def test_what_the_dead_have_left_is_removed(tmp_path: Path, mock_clock: tr
             await killed.announce("killed")
             await killed.sessions.keep("dead", b"1")
             await killed.events.append("dead", 1, [(1, b"x")])
-            await store.gone(killed.number)
+            seem_gone(path, killed)
+            assert await store.gone(killed.number)
         await alive.sessions.keep("living", b"1")
         await alive.sessions.keep("released", b"1")
         await alive.sessions.keep("taken", b"1")
@@ -160,7 +169,9 @@ async def test_events_count_for_the_process_that_has_their_session(tmp_path: Pat
         assert counted._shares.size == 2_000
         await store.sessions.release("released")
         assert counted._shares.size == 1_000
-        await other.gone(store.number)
+        assert not await other.gone(store.number), "it lives"
+        seem_gone(tmp_path / "s", store)
+        assert await other.gone(store.number)
         await other.sessions.take("lost")
         assert await store.sessions.keep("lost", b"2") is False
         assert counted._shares.size == 0
@@ -188,7 +199,7 @@ async def test_the_files_are_their_owners_alone(tmp_path: Path) -> None:
         await store.sessions.keep("s", b"1")
         modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
         assert set(modes.values()) == {0o600}, modes
-        assert len(modes) == 4, "the file, the two that SQLite keeps beside it, and the sign of life of tasks"
+        assert len(modes) == 5, "the file, the two that SQLite keeps beside it, and two signs of life"
     assert [each.name for each in tmp_path.iterdir()] == ["s"]
 
 
@@ -258,7 +269,7 @@ async def test_a_locked_file_is_waited_for_but_not_for_long(tmp_path: Path) -> N
                 await stack.aclose()
         async with SqliteStore(path).open() as other:
             assert await other.sessions.take("s") == store.number, "it could not say that it has left"
-            await other.gone(store.number)
+            assert await other.gone(store.number)
             assert await other.sessions.take("s") == TakenSession(b"3", 1)
 
 

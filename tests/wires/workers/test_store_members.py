@@ -207,7 +207,8 @@ async def test_who_was_taken_for_gone_looks_until_it_knows(
     async with open_raw(named("a"), store=store) as a, open_raw(named("b"), store=store):
         session = await begin(a)
         first, second = store.joined
-        await second.gone(first.number)
+        (tmp_path / f"s-process-{first.number}").unlink()  # which it keeps locked
+        assert await second.gone(first.number)
         assert isinstance(await second.sessions.take(session["Mcp-Session-Id"]), TakenSession)
         assert said_by((await a.send(tool("who"), session)).message) == "a"
         store.before["keep"] = away
