@@ -172,8 +172,18 @@ class Checker(ChangeRules):
             if request.end != "client" or not request.token or not request.goodbyes:
                 continue
             ended = self.ended(self.call_of(request))
-            if ended is not None and self.given_up(request.token) is None:
+            if ended is not None and self.given_up(request.token) is None and not self.lost_its_answer(request):
                 yield Violation("", request.goodbyes[0].i, f"{request.token} ended with {ended['how']}")
+
+    def lost_its_answer(self, request: Request) -> bool:
+        """Whether a call over legacy HTTP has failed because the connection of its answer was lost, before its goodbye."""
+        ended = self.ended(self.call_of(request))
+        stream = None if request.out.stream is None else self.wire.streams[request.out.stream]
+        return (
+            (ended is not None and ended["how"] == "ConnectionLost" and request.answered is None)
+            and (stream is not None and stream.end is not None and stream.end["how"] != "complete")
+            and stream.end["i"] < request.goodbyes[0].i
+        )
 
     def rule_goodbyes_are_said(self) -> Found:
         """A request that was written and given up is cancelled."""

@@ -24,6 +24,7 @@ from .._codec._json import explain_cost, is_array, is_costlier, is_object, kind_
 from .._codec._jsonrpc import (
     ErrorResponse,
     InvalidMessage,
+    Notification,
     RequestId,
     answered_id,
     answered_id_of_fragment,
@@ -488,12 +489,23 @@ class HttpInbox:
         else:
             await trio.lowlevel.checkpoint()
 
-    async def fail(self, outbound: OutboundMessage, error: McpError) -> None:
-        """Deliver an error in place of each answer that a message has not had."""
+    async def fail(
+        self,
+        outbound: OutboundMessage,
+        error: McpError,
+        cancel: Callable[[RequestId], Notification | None] = lambda _: None,
+    ) -> None:
+        """Deliver an error in place of each answer that a message has not had.
+
+        Args:
+            outbound: The message.
+            error: The error.
+            cancel: Returns what cancels a request in it, if the server may be serving that still.
+        """
         for id in outbound.message.request_ids:
             if id in outbound.unanswered:
                 sent = error if isinstance(error, RequestError) else RequestError(TRANSPORT_FAILED, str(error))
-                await self._put(Incoming(encode_error(id, sent), outbound, error))
+                await self._put(Incoming(encode_error(id, sent), outbound, error, cancellation=cancel(id)))
                 self._settle(id)
 
     async def end(self, origin: Origin) -> None:

@@ -172,6 +172,29 @@ FOUND = {
         limits="waiting",
         changes=(Change(2.618, "announce"),),
     ),
+    "a call failed whose response could not be had, and its handler waited for an answer for ever": Program(
+        11446599817,
+        "no-get",
+        (
+            Client(
+                SUMMER,
+                (
+                    Do(
+                        "1",
+                        "resource",
+                        script=(
+                            Step("notify", count=5),
+                            Step(seconds=1.0),
+                            Step("ask", ask=Ask("2", "sample")),
+                        ),
+                    ),
+                    Do("4", at=1.0),
+                ),
+                faults=(Fault("break", 0.909),),
+            ),
+        ),
+        limits="waiting",
+    ),
     "the answer to a part of a batch that was given up came with the others": Program(
         543,
         "lines",
