@@ -950,6 +950,34 @@ def test_what_is_wrong_over_one_of_two_connections_is_caught(rule: str, forge: C
     assert rule in {violation.rule for violation in check(renumber(log))}
 
 
+def of_a_restarted_listener() -> Log:
+    """Return the log of a member whose first request to listen comes when that of the next connection has."""
+    client = Client(MODERN, (Do("1", at=0.527),), watches=("resources",), in_group=True, restarts=(0.0,))
+    log = play(Program(11446608045, "tcp", (client,), changes=(Change(0.3, "resources"),)))
+    came = [e for e in log if e["ev"] == "in" and e["end"] == "server" and "subscriptions/listen" in e["raw"]]
+    assert [event.get("link", 0) for event in came] == [1, 0]
+    return log
+
+
+def test_a_request_to_listen_over_the_connection_before_may_come_later() -> None:
+    assert not check(of_a_restarted_listener())
+
+
+def told_twice(log: Log) -> None:
+    again(log, frame(log, "out", "server", "resources/list_changed"))
+
+
+def told_over_the_connection_before(log: Log) -> None:
+    frame(log, "out", "server", "resources/list_changed").pop("link")
+
+
+@pytest.mark.parametrize("forge", [told_twice, told_over_the_connection_before])
+def test_what_a_restarted_listener_is_told_is_still_judged(forge: Callable[[Log], None]) -> None:
+    log = of_a_restarted_listener()
+    forge(log)
+    assert "changes-are-founded" in {violation.rule for violation in check(renumber(log))}
+
+
 def of_two_sessions() -> Log:
     """Return the log of a server that is about a request of a session that has ended, and one of the next session."""
     does = (Do("7", script=(Step("shield", 0.322), Step("shield", 1.0))), Do("10", kind="prompt", at=1.0))

@@ -926,6 +926,20 @@ MISJUDGED = {
         ),
         changes=(Change(3.2, "announce", count=2),),
     ),
+    "what asked to listen came when its member had been restarted twice, and the next had asked already": Program(
+        11446579226,
+        "tcp",
+        (
+            Client(
+                MODERN,
+                (Do("6", at=3.0),),
+                watches=("resources",),
+                in_group=True,
+                restarts=(0.1, 1.0, 1.0),
+            ),
+        ),
+        changes=(Change(2.2, "resources"),),
+    ),
     "a call was given up while its answer lay behind log messages that filled a small line": Program(
         309076671649,
         "lines",
