@@ -303,7 +303,9 @@ class ChangeRules(Judged):
         """Return when all that waits to be sent to a client at a time has been sent."""
         if self.name in ON_ONE_WIRE:
             return next((max(begin, t) for begin, end in self.idle[conn] if end > t), math.inf)
-        unread = self.patience if "max_notifications" in self.begin["small"] else 0.0  # its callbacks are slow
+        # Its callbacks are slow; what waits for them may also weigh no more than a message.
+        holds_up = {"max_notifications", "max_message_bytes"} & set(self.begin["small"])
+        unread = self.patience if holds_up else 0.0
         return t + self.stalled(conn) + unread
 
     def free_before(self, conn: int, t: float) -> float:

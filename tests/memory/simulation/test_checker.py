@@ -1101,6 +1101,19 @@ def test_what_is_told_behind_a_stalled_stream_is_still_judged(
     assert {violation.rule for violation in check(renumber(log))} == {"changes-are-founded"}
 
 
+@pytest.mark.parametrize("seconds", [2.0, 5.0])
+def test_what_is_told_over_http_waits_only_as_long_as_reading_may_pause(seconds: float) -> None:
+    log = forged(wire="http")
+    told = next(e for e in log if e["ev"] == "http-said" and "resources/updated" in e["raw"])
+    log.remove(told)
+    late = told["t"] + seconds
+    told["t"] = late
+    log.insert(next(n for n, event in enumerate(log) if event["t"] >= late), told)
+    find(log, "begin")["small"] = ["max_message_bytes"]
+    caught = {violation.rule for violation in check(renumber(log))}
+    assert ("changes-are-founded" in caught) is (seconds > 3.0)
+
+
 def test_what_a_new_session_is_told_is_not_taken_for_a_repetition() -> None:
     """Its events have the numbers of those of the session before; what is repeated within one is left out."""
     log = forged(wire="http")

@@ -940,6 +940,45 @@ MISJUDGED = {
         ),
         changes=(Change(2.2, "resources"),),
     ),
+    "reading over HTTP paused while what a client handles slowly weighed as much as a message may": Program(
+        11446606132,
+        "http",
+        (
+            Client(
+                SUMMER,
+                (
+                    Do("2", script=(Step("log", count=5),)),
+                    Do("3", script=(Step("announce", count=2),)),
+                    Do("5", "listen", seconds=1.0, what=("x://followed",)),
+                ),
+                slow=True,
+                watches=("resources",),
+            ),
+        ),
+        limits="messages",
+        changes=(
+            Change(0.2, "x://followed"),
+            Change(0.3),
+            Change(0.367, "x://followed"),
+            Change(0.2, "announce", 2),
+        ),
+    ),
+    "reading over HTTP with JSON alone paused for the same reason": Program(
+        11446589502,
+        "json",
+        (
+            Client(
+                BATCHING,
+                (
+                    Do("1", "resource", script=(Step("ask", ask=Ask("2")),)),
+                    Do("3", script=(Step("progress", count=12), Step("log", count=12))),
+                ),
+                slow=True,
+            ),
+        ),
+        limits="messages",
+        changes=(Change(0.2, "prompts"),),
+    ),
     "a call was given up while its answer lay behind log messages that filled a small line": Program(
         309076671649,
         "lines",
