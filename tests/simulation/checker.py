@@ -982,30 +982,36 @@ class Checker(ChangeRules):
     def given_up_in_silence(self, request: Request) -> list[int]:
         """Return the events at which a request over HTTP+SSE may have been given up, and nothing was sent.
 
-        Because its answer came before the server had accepted it, or in the same moment. That is asked of those alone
-        that are not a call of the program, but belong to something that lasts longer, such as a subscription.
+        Because its answer came before the server had accepted it, or in the same moment; or the connection was lost
+        by which it was to be accepted. That is asked of those alone that are not a call of the program, but belong to
+        something that lasts longer, such as a subscription.
         """
         answer = request.answered
         began = self.one(self.call_of(request), "call-began") if request.token else None
         if (
             self.name != "sse"
-            or answer is None
             or request.out.stream is None
             or (request.token and (began is None or began["kind"] in SCRIPTS))
             or request.goodbyes
         ):
             return []
         accepted = self.wire.streams[request.out.stream].end
-        if accepted is not None and accepted["t"] < answer.t - self.tiny:
+        if answer is None:
+            if accepted is None or accepted["how"] == "complete":
+                return []
+            until = accepted["t"]
+        elif accepted is not None and accepted["t"] < answer.t - self.tiny:
             return []
+        else:
+            until = answer.t
         fences = [
-            self.fence(began)
+            min(self.fence(began), began["t"] + finite(began["timeout"]))
             for began in self.by_kind["call-began"]
             if began["client"] == request.conn and began["i"] < request.out.i and began["kind"] not in SCRIPTS
         ]
         if "trio-mcp/timeoutMs" in request.meta:  # in whole milliseconds, rounded up
             fences.append(request.out.t + (request.meta["trio-mcp/timeoutMs"] - 1) / 1000)
-        return [max(self.since(t), request.out.i) for t in fences if t <= answer.t + self.tiny]
+        return [max(self.since(t), request.out.i) for t in fences if t <= until + self.tiny]
 
     def since(self, t: float) -> int:
         """Return the first event of a moment."""

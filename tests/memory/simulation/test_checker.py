@@ -884,6 +884,18 @@ def test_a_subscription_may_be_given_up_in_silence_before_the_server_has_accepte
     assert "calls-are-bounded" in {violation.rule for violation in check(renumber(log))}
 
 
+@pytest.mark.parametrize("ends_at", [0.0, 1.0])
+def test_what_listens_may_be_given_up_in_silence_by_its_timeout_alone(ends_at: float) -> None:
+    """Also if its server is ended before it has accepted that."""
+    does = (Do("10", "listen", 0.5, seconds=25.6, what=("x://other",)),)
+    stalls = (Fault("stall", 0.1, 2.325), Fault("stall", 2.0, 1.0, "server"))
+    client = Client(LEGACY, does, request_timeout=1.6, faults=stalls)
+    log = play(Program(11446582271, "sse", (Client(LEGACY, ()), client), limits="calls", ends_at=ends_at))
+    assert not check(log)
+    find(log, "call-began", token="10")["timeout"] = None
+    assert "calls-are-bounded" in {violation.rule for violation in check(renumber(log))}
+
+
 def test_two_notifications_at_once_are_caught_over_each_connection() -> None:
     """Handlers of a connection that has ended are over; those of one that follows are called one at a time again."""
     logs = (Step("log", count=2),)

@@ -979,6 +979,36 @@ MISJUDGED = {
         limits="messages",
         changes=(Change(0.2, "prompts"),),
     ),
+    "over HTTP+SSE what listens was given up by request_timeout, before it was accepted": Program(
+        11446582271,
+        "sse",
+        (
+            Client(LEGACY, ()),
+            Client(
+                LEGACY,
+                (Do("10", "listen", 0.5, seconds=25.6, what=("x://other",)),),
+                request_timeout=1.0,
+                faults=(Fault("stall", 0.1, 2.325),),
+            ),
+        ),
+        limits="calls",
+    ),
+    "over HTTP+SSE what listens was given up so, and its server was cancelled": Program(
+        11446582271,
+        "sse",
+        (
+            Client(LEGACY, ()),
+            Client(
+                LEGACY,
+                (Do("10", "listen", 0.5, seconds=25.6, what=("x://other",)),),
+                request_timeout=1.6,
+                faults=(Fault("stall", 2.0, 1.0, "server"), Fault("stall", 0.1, 2.325)),
+            ),
+        ),
+        limits="calls",
+        ends_at=1.0,
+        changes=(Change(0.2),),
+    ),
     "a call was given up while its answer lay behind log messages that filled a small line": Program(
         309076671649,
         "lines",
