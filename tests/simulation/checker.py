@@ -176,13 +176,19 @@ class Checker(ChangeRules):
                 yield Violation("", request.goodbyes[0].i, f"{request.token} ended with {ended['how']}")
 
     def lost_its_answer(self, request: Request) -> bool:
-        """Whether a call over legacy HTTP has failed because the connection of its answer was lost, before its goodbye."""
+        """Whether a call over legacy HTTP has failed because its response broke, or ended early, before its goodbye."""
         ended = self.ended(self.call_of(request))
         stream = None if request.out.stream is None else self.wire.streams[request.out.stream]
-        return (
-            (ended is not None and ended["how"] == "ConnectionLost" and request.answered is None)
-            and (stream is not None and stream.end is not None and stream.end["how"] != "complete")
-            and stream.end["i"] < request.goodbyes[0].i
+        if stream is None or stream.end is None or stream.end["i"] > request.goodbyes[0].i or request.answered:
+            return False
+        if stream.end["how"] == "complete":
+            return ended is not None and ended["how"] == "RemoteProtocolError" and self.ended_early(stream.number)
+        return ended is not None and ended["how"] == "ConnectionLost"
+
+    def ended_early(self, stream: int) -> bool:
+        """Whether the wire has let a response end before its end."""
+        return any(
+            event["stream"] == stream and event["kind"] == "half_close" for event in self.by_kind["damage"]
         )
 
     def rule_goodbyes_are_said(self) -> Found:
@@ -304,8 +310,8 @@ class Checker(ChangeRules):
     def lost_something(self, client: int) -> bool:
         """Whether a message to a client was damaged, which may have been a question: its handler waits for the answer.
 
-        Or it was the first of its stream, and cut off: then its client has no id yet by which to take the stream up
-        again.
+        Or it was the first of the stream of its session, and cut off: then its client has no id yet by which to take
+        that up again. A call whose own response is cut off so has failed, and is cancelled.
         """
         damaged = {event["stream"]: event["kind"] for event in self.by_kind["damage"] if event["conn"] == client}
         torn = (event for event in self.wire.torn if event["ev"] == "http-heard" and event["conn"] == client)
@@ -318,6 +324,8 @@ class Checker(ChangeRules):
     def has_lost_its_first_event(self, stream: int) -> bool:
         heard = "".join(event["raw"] for event in self.by_kind["http-heard"] if event["stream"] == stream)
         *whole, rest = heard.split("\n\n")
+        if self.wire.streams[stream].method != "GET":
+            return False
         return bool(rest) and not any(event.startswith("id:") for event in whole)
 
     def rule_leaving_is_bounded(self) -> Found:

@@ -278,17 +278,17 @@ class StreamableHttpChannel(Channel):
 
         Spec: 2025-11-25, basic/transports, "Sending Messages to the Server": a disconnection is no cancellation.
         """
-        if not (isinstance(error, ConnectionLost) and outbound.unanswered and self._may_serve(outbound)):
+        is_lost = isinstance(error, ConnectionLost)
+        is_lost = is_lost or (isinstance(error, RemoteProtocolError) and outbound.is_streamed)
+        if not (is_lost and outbound.unanswered and self._may_serve(outbound)):
             await self._inbox.fail(outbound, error)
             return
         outbound.is_cancelled = True
         cancel = super().give_up
-        await self._inbox.fail(
-            outbound, error, lambda lost: cancel(lost, "the connection of its answer was lost")
-        )
+        await self._inbox.fail(outbound, error, lambda lost: cancel(lost, "its answer cannot be had"))
 
     def _may_serve(self, outbound: OutboundMessage) -> bool:
-        """Whether the server may be serving a request whose connection was lost.
+        """Whether the server may be serving a request whose response was lost.
 
         In the legacy era its handler would hold its place for as long as the session lasts, and might wait for
         the answer to a question that nobody gets. ``initialize`` must not be cancelled, and what belongs to no

@@ -204,6 +204,7 @@ class OutboundMessage:
         scope: Around everything that is done for it.
         drop: Ends the connection that it was sent over, at once; `None` until the server may have all of it.
         is_cancelled: Whether ``notifications/cancelled`` was sent for it.
+        is_streamed: Whether its response is a stream of events, which may end while it is still served.
         session: The session in which it is sent, as far as that is decided.
         problem: What came in place of an answer, in words; `None` if nothing did.
         on_result: Called with the result of a single request before it is received; it may change it, and
@@ -225,6 +226,7 @@ class OutboundMessage:
         self.scope: Final = trio.CancelScope()
         self.drop: Callable[[], object] | None = None
         self.is_cancelled = False
+        self.is_streamed = False
         self.session: Origin | None = None
         self.problem: str | None = None
         self.on_result: Callable[[dict[str, Any]], bool] | None = None
@@ -720,6 +722,7 @@ class RemoteEndpoint:
         if not 200 <= response.status < 300:
             raise await error_of(response)
         if is_event_stream(response):
+            outbound.is_streamed = True
             await self.take_events(response, outbound, reader)
             return
         with self.inbox.room.place() as place:

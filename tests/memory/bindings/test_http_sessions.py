@@ -482,7 +482,7 @@ async def test_giving_up_is_said_and_then_the_stream_is_closed(autojump_clock: t
 
 @pytest.mark.spec("basic/transports", "Sending Messages to the Server", revisions="2025-11-25")
 @pytest.mark.parametrize("session", [SESSION, None])
-@pytest.mark.parametrize("sent", ["nothing", "a question", "an id"])
+@pytest.mark.parametrize("sent", ["nothing", "a question", "an id", "an end"])
 async def test_a_call_whose_answer_is_lost_is_cancelled(
     sent: str, session: str | None, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -496,6 +496,8 @@ async def test_a_call_whose_answer_is_lost_is_cancelled(
             await trio.sleep(1)
         if sent == "an id":
             await call.event(b"", id="1")
+        if sent == "an end":
+            await call.end()
 
     async def roots(_: object) -> dict[str, Any]:
         try:
@@ -505,7 +507,7 @@ async def test_a_call_whose_answer_is_lost_is_cancelled(
             log.append("ended")
 
     async with client_of(handler, session=session, request_handlers={"roots/list": roots}) as (client, server):
-        with pytest.raises(ConnectionLost):
+        with pytest.raises(RemoteProtocolError if sent == "an end" else ConnectionLost):
             await client.request("tools/call", {"name": "t"})
         await trio.testing.wait_all_tasks_blocked()
         if session is None:  # nothing but its connection belonged to it

@@ -195,6 +195,18 @@ FOUND = {
         ),
         limits="waiting",
     ),
+    "a call failed whose response had ended early, and its handler waited for an answer for ever": Program(
+        7,
+        "http",
+        (
+            Client(
+                SUMMER,
+                (Do("1", script=(Step(seconds=1.0), Step("ask", ask=Ask("2", "sample")))), Do("4", at=1.0)),
+                damages=(Damage("half_close", 5, 60),),
+            ),
+        ),
+        limits="waiting",
+    ),
     "the answer to a part of a batch that was given up came with the others": Program(
         543,
         "lines",
