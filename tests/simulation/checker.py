@@ -172,8 +172,26 @@ class Checker(ChangeRules):
             if request.end != "client" or not request.token or not request.goodbyes:
                 continue
             ended = self.ended(self.call_of(request))
-            if ended is not None and self.given_up(request.token) is None and not self.lost_its_answer(request):
+            if ended is None or self.given_up(request.token) is not None:
+                continue
+            if not (self.lost_its_answer(request) or self.was_left_with_its_batch(request)):
                 yield Violation("", request.goodbyes[0].i, f"{request.token} ended with {ended['how']}")
+
+    def was_left_with_its_batch(self, request: Request) -> bool:
+        """Whether a part of a batch was given up by leaving, when the response of another part had ended without its answer.
+
+        A batch over HTTP that goes through middleware is sent in parts. It ends with what the first of them has failed with.
+        """
+        leaving, batch = self.of_client("leaving", request.conn), self.whole.get(request.token)
+        if batch is None or leaving is None or leaving["i"] > request.goodbyes[0].i:
+            return False
+        for other in self.wire.all_requests():
+            if other.token and other is not request and self.whole.get(other.token) == batch:
+                stream = None if other.out.stream is None else self.wire.streams[other.out.stream]
+                end = None if stream is None or other.out.stream == request.out.stream else stream.end
+                if end is not None and end["i"] < leaving["i"] and other.answered is None:
+                    return True
+        return False
 
     def lost_its_answer(self, request: Request) -> bool:
         """Whether a call over legacy HTTP has failed because its response broke, or ended early, before its goodbye."""

@@ -884,6 +884,26 @@ def test_a_subscription_may_be_given_up_in_silence_before_the_server_has_accepte
     assert "calls-are-bounded" in {violation.rule for violation in check(renumber(log))}
 
 
+def test_a_part_of_a_batch_may_be_given_up_only_by_leaving_when_another_has_failed() -> None:
+    """The batch ends with what that has failed with."""
+    parts = (Do("4"), Do("5", script=(Step("ask", ask=Ask("6", "sample", 1.0)),)))
+    does = (Do("2", "batch", parts=parts), Do("8", "notify"))
+    damages = (Damage("corrupt", 6),)
+    client = Client("2025-03-26", does, leave_at=0.107, outside=True, middleware=True, damages=damages)
+    log = play(Program(288157822204, "json", (client,)))
+    assert not check(log)
+    assert find(log, "call-ended", token="2")["how"] == "RemoteProtocolError"
+    earlier = copy.deepcopy(log)
+    (goodbye,) = (e for e in earlier if e["ev"] == "http-sent" and "notifications/cancelled" in e["raw"])
+    earlier.remove(goodbye)
+    earlier.insert(earlier.index(find(earlier, "leaving")), goodbye)
+    assert "goodbyes-are-wanted" in {violation.rule for violation in check(renumber(earlier))}
+    failed = find(log, "http-end", stream=find(log, "damage")["stream"])
+    log.remove(failed)  # it had not failed before
+    log.insert(log.index(find(log, "leaving")) + 1, failed)
+    assert "goodbyes-are-wanted" in {violation.rule for violation in check(renumber(log))}
+
+
 @pytest.mark.parametrize("ends_at", [0.0, 1.0])
 def test_what_listens_may_be_given_up_in_silence_by_its_timeout_alone(ends_at: float) -> None:
     """Also if its server is ended before it has accepted that."""

@@ -1021,6 +1021,27 @@ MISJUDGED = {
         ends_at=1.0,
         changes=(Change(0.2),),
     ),
+    "a client was left when a part of a batch had failed, and another part waited still": Program(
+        288157822204,
+        "json",
+        (
+            Client(
+                BATCHING,
+                (
+                    Do(
+                        "2",
+                        "batch",
+                        parts=(Do("4"), Do("5", script=(Step("ask", ask=Ask("6", "sample", 1.0)),))),
+                    ),
+                    Do("8", "notify"),
+                ),
+                leave_at=0.107,
+                outside=True,
+                middleware=True,
+                damages=(Damage("corrupt", 6),),
+            ),
+        ),
+    ),
     "a call was given up while its answer lay behind log messages that filled a small line": Program(
         309076671649,
         "lines",
