@@ -96,12 +96,15 @@ class Incoming:
             the connection as a whole. Any other exception is what the peer's handler has raised, in this process;
             `data` is then the answer that does not show it.
         value: The decoded message, if the transport had to decode it.
+        cancellation: Beside a failure: what cancels the request, if the other side may be serving it still. It is
+            sent, unless the caller waits for the request no longer.
     """
 
     data: bytes
     origin: Origin | None = None
     failure: Exception | None = None
     value: Any = ABSENT
+    cancellation: Notification | None = None
 
     @property
     def was_on_wire(self) -> bool:

@@ -67,6 +67,8 @@ class Subscription:
         ends: The number and the time of the first event that excuses it.
         over: The number and the time of the event after which it is over: it tells of no later change.
         silent: The time after which it tells nothing, even if that has waited to be sent.
+        link: In the modern era, over which of its client's connections, which use the same ids: what asks for it on an earlier one
+            may come later.
     """
 
     conn: int
@@ -77,6 +79,11 @@ class Subscription:
     ends: tuple[float, float]
     over: tuple[float, float] = NEVER
     silent: float = math.inf
+    link: int = 0
+
+    def has(self, message: Message) -> bool:
+        """Whether a notification names it."""
+        return subscription_in(message) == self.id and (self.id is None or message.link == self.link)
 
 
 class ChangeRules(Judged):
@@ -144,9 +151,8 @@ class ChangeRules(Judged):
         for request in self.wire.requests[client, "client"].values():
             if request.method != "subscriptions/listen" or request.came is None:
                 continue
-            agreed = next(
-                (m for m in acknowledgements if m.i > request.came.i and subscription_in(m) == request.id), None
-            )
+            after = [m for m in acknowledgements if m.i > request.came.i and m.link == request.came.link]
+            agreed = next((m for m in after if subscription_in(m) == request.id), None)
             what = filter_of((request.out if agreed is None else agreed).data["params"])
             stands = len(self.events) if agreed is None else agreed.i
             answered = [(answer.i, answer.t) for answer in request.answers]
@@ -160,7 +166,8 @@ class ChangeRules(Judged):
             given_up = [(message.i, message.t + self.wait(message)) for message in read]
             silent = min([*answered, *given_up, *gone], default=NEVER)
             over = min([silent, *late])
-            yield Subscription(client, request.id, what, request.came.i, stands, ends, over, silent[1])
+            link = request.came.link
+            yield Subscription(client, request.id, what, request.came.i, stands, ends, over, silent[1], link)
 
     def _of_session(self, client: int) -> Iterator[Subscription]:
         """Yield what a session of the legacy era is told of."""
@@ -250,7 +257,7 @@ class ChangeRules(Judged):
         return [
             message
             for message in self.of_change.get((subscription.conn, end, what), ())
-            if subscription_in(message) == subscription.id and message.i > subscription.asked
+            if subscription.has(message) and message.i > subscription.asked
         ]
 
     @functools.cached_property
@@ -296,7 +303,9 @@ class ChangeRules(Judged):
         """Return when all that waits to be sent to a client at a time has been sent."""
         if self.name in ON_ONE_WIRE:
             return next((max(begin, t) for begin, end in self.idle[conn] if end > t), math.inf)
-        unread = self.patience if "max_notifications" in self.begin["small"] else 0.0  # its callbacks are slow
+        # Its callbacks are slow; what waits for them may also weigh no more than a message.
+        holds_up = {"max_notifications", "max_message_bytes"} & set(self.begin["small"])
+        unread = self.patience if holds_up else 0.0
         return t + self.stalled(conn) + unread
 
     def free_before(self, conn: int, t: float) -> float:
@@ -333,7 +342,7 @@ class ChangeRules(Judged):
                 fitting = [
                     each
                     for each in self.subscriptions
-                    if (each.conn, each.id) == (conn, id) and what in each.what and each.asked < message.i
+                    if each.conn == conn and each.has(message) and what in each.what and each.asked < message.i
                 ]
                 if not fitting:
                     yield Violation("", message.i, f"client {conn} is told of {what}, and has not subscribed")

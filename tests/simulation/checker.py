@@ -172,8 +172,42 @@ class Checker(ChangeRules):
             if request.end != "client" or not request.token or not request.goodbyes:
                 continue
             ended = self.ended(self.call_of(request))
-            if ended is not None and self.given_up(request.token) is None:
+            if ended is None or self.given_up(request.token) is not None:
+                continue
+            if not (self.lost_its_answer(request) or self.was_left_with_its_batch(request)):
                 yield Violation("", request.goodbyes[0].i, f"{request.token} ended with {ended['how']}")
+
+    def was_left_with_its_batch(self, request: Request) -> bool:
+        """Whether a part of a batch was given up by leaving, when the response of another part had ended without its answer.
+
+        A batch over HTTP that goes through middleware is sent in parts. It ends with what the first of them has failed with.
+        """
+        leaving, batch = self.of_client("leaving", request.conn), self.whole.get(request.token)
+        if batch is None or leaving is None or leaving["i"] > request.goodbyes[0].i:
+            return False
+        for other in self.wire.all_requests():
+            if other.token and other is not request and self.whole.get(other.token) == batch:
+                stream = None if other.out.stream is None else self.wire.streams[other.out.stream]
+                end = None if stream is None or other.out.stream == request.out.stream else stream.end
+                if end is not None and end["i"] < leaving["i"] and other.answered is None:
+                    return True
+        return False
+
+    def lost_its_answer(self, request: Request) -> bool:
+        """Whether a call over legacy HTTP has failed because its response broke, or ended early, before its goodbye."""
+        ended = self.ended(self.call_of(request))
+        stream = None if request.out.stream is None else self.wire.streams[request.out.stream]
+        if stream is None or stream.end is None or stream.end["i"] > request.goodbyes[0].i or request.answered:
+            return False
+        if stream.end["how"] == "complete":
+            return ended is not None and ended["how"] == "RemoteProtocolError" and self.ended_early(stream.number)
+        return ended is not None and ended["how"] == "ConnectionLost"
+
+    def ended_early(self, stream: int) -> bool:
+        """Whether the wire has let a response end before its end."""
+        return any(
+            event["stream"] == stream and event["kind"] == "half_close" for event in self.by_kind["damage"]
+        )
 
     def rule_goodbyes_are_said(self) -> Found:
         """A request that was written and given up is cancelled."""
@@ -294,8 +328,8 @@ class Checker(ChangeRules):
     def lost_something(self, client: int) -> bool:
         """Whether a message to a client was damaged, which may have been a question: its handler waits for the answer.
 
-        Or it was the first of its stream, and cut off: then its client has no id yet by which to take the stream up
-        again.
+        Or it was the first of the stream of its session, and cut off: then its client has no id yet by which to take
+        that up again. A call whose own response is cut off so has failed, and is cancelled.
         """
         damaged = {event["stream"]: event["kind"] for event in self.by_kind["damage"] if event["conn"] == client}
         torn = (event for event in self.wire.torn if event["ev"] == "http-heard" and event["conn"] == client)
@@ -308,6 +342,8 @@ class Checker(ChangeRules):
     def has_lost_its_first_event(self, stream: int) -> bool:
         heard = "".join(event["raw"] for event in self.by_kind["http-heard"] if event["stream"] == stream)
         *whole, rest = heard.split("\n\n")
+        if self.wire.streams[stream].method != "GET":
+            return False
         return bool(rest) and not any(event.startswith("id:") for event in whole)
 
     def rule_leaving_is_bounded(self) -> Found:
@@ -972,30 +1008,36 @@ class Checker(ChangeRules):
     def given_up_in_silence(self, request: Request) -> list[int]:
         """Return the events at which a request over HTTP+SSE may have been given up, and nothing was sent.
 
-        Because its answer came before the server had accepted it, or in the same moment. That is asked of those alone
-        that are not a call of the program, but belong to something that lasts longer, such as a subscription.
+        Because its answer came before the server had accepted it, or in the same moment; or the connection was lost
+        by which it was to be accepted. That is asked of those alone that are not a call of the program, but belong to
+        something that lasts longer, such as a subscription.
         """
         answer = request.answered
         began = self.one(self.call_of(request), "call-began") if request.token else None
         if (
             self.name != "sse"
-            or answer is None
             or request.out.stream is None
             or (request.token and (began is None or began["kind"] in SCRIPTS))
             or request.goodbyes
         ):
             return []
         accepted = self.wire.streams[request.out.stream].end
-        if accepted is not None and accepted["t"] < answer.t - self.tiny:
+        if answer is None:
+            if accepted is None or accepted["how"] == "complete":
+                return []
+            until = accepted["t"]
+        elif accepted is not None and accepted["t"] < answer.t - self.tiny:
             return []
+        else:
+            until = answer.t
         fences = [
-            self.fence(began)
+            min(self.fence(began), began["t"] + finite(began["timeout"]))
             for began in self.by_kind["call-began"]
             if began["client"] == request.conn and began["i"] < request.out.i and began["kind"] not in SCRIPTS
         ]
         if "trio-mcp/timeoutMs" in request.meta:  # in whole milliseconds, rounded up
             fences.append(request.out.t + (request.meta["trio-mcp/timeoutMs"] - 1) / 1000)
-        return [max(self.since(t), request.out.i) for t in fences if t <= answer.t + self.tiny]
+        return [max(self.since(t), request.out.i) for t in fences if t <= until + self.tiny]
 
     def since(self, t: float) -> int:
         """Return the first event of a moment."""

@@ -34,7 +34,7 @@ from .._core._http1 import (
     request_headers,
     version_of,
 )
-from .._errors import METHOD_NOT_FOUND, MODERN_ERRORS, McpError, RemoteProtocolError, RequestError
+from .._errors import METHOD_NOT_FOUND, MODERN_ERRORS, ConnectionLost, McpError, RemoteProtocolError, RequestError
 from .._http._asgi import AsgiClient, open_asgi_client
 from .._http._auth import AuthorizedTransport, ProtectedServer, Reached
 from .._http._client import open_http_client
@@ -163,7 +163,7 @@ class StreamableHttpChannel(Channel):
             self._queue_notification(outbound)
         else:
             cancelled = self._inbox.unanswered.get(id)  # none, if its answer has come meanwhile
-            outbound.session = self._session if cancelled is None else cancelled.session
+            outbound.session = self._session_of(outbound) if cancelled is None else cancelled.session
             nursery.start_soon(self._cancel, outbound, name="cancelling a request")
 
     def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:
@@ -264,7 +264,7 @@ class StreamableHttpChannel(Channel):
                 try:
                     is_answered_elsewhere = await self._send_request(outbound)
                 except McpError as error:
-                    await self._inbox.fail(outbound, error)
+                    await self._fail(outbound, error)
             if outbound.is_cancelled:
                 # Requests of the server that came with its response are cancelled as well. The server's own
                 # cancellation comes on another stream, if at all, and may have come before the request.
@@ -272,6 +272,32 @@ class StreamableHttpChannel(Channel):
         finally:
             if not is_answered_elsewhere:
                 self._inbox.forget(outbound)
+
+    async def _fail(self, outbound: OutboundMessage, error: McpError) -> None:
+        """Deliver the failure of a request, and cancel it if the server may be serving it still.
+
+        Spec: 2025-11-25, basic/transports, "Sending Messages to the Server": a disconnection is no cancellation.
+        """
+        is_lost = isinstance(error, ConnectionLost)
+        is_lost = is_lost or (isinstance(error, RemoteProtocolError) and outbound.is_streamed)
+        if not (is_lost and outbound.unanswered and self._may_serve(outbound)):
+            await self._inbox.fail(outbound, error)
+            return
+        outbound.is_cancelled = True
+        cancel = super().give_up
+        await self._inbox.fail(outbound, error, lambda lost: cancel(lost, "its answer cannot be had"))
+
+    def _may_serve(self, outbound: OutboundMessage) -> bool:
+        """Whether the server may be serving a request whose response was lost.
+
+        In the legacy era its handler would hold its place for as long as the session lasts, and might wait for
+        the answer to a question that nobody gets. ``initialize`` must not be cancelled, and what belongs to no
+        session could not be found.
+        """
+        if outbound.is_modern or outbound.method == "initialize" or outbound.drop is None:
+            return False
+        session = outbound.session
+        return self._sse is not None or (isinstance(session, HttpSession) and session.can_be_ended)
 
     async def _send_request(self, outbound: OutboundMessage) -> bool:
         """Send a request in the way of its era. Returns whether the answer comes on the stream of HTTP+SSE."""

@@ -24,6 +24,7 @@ from .._codec._json import explain_cost, is_array, is_costlier, is_object, kind_
 from .._codec._jsonrpc import (
     ErrorResponse,
     InvalidMessage,
+    Notification,
     RequestId,
     answered_id,
     answered_id_of_fragment,
@@ -203,6 +204,7 @@ class OutboundMessage:
         scope: Around everything that is done for it.
         drop: Ends the connection that it was sent over, at once; `None` until the server may have all of it.
         is_cancelled: Whether ``notifications/cancelled`` was sent for it.
+        is_streamed: Whether its response is a stream of events, which may end while it is still served.
         session: The session in which it is sent, as far as that is decided.
         problem: What came in place of an answer, in words; `None` if nothing did.
         on_result: Called with the result of a single request before it is received; it may change it, and
@@ -224,6 +226,7 @@ class OutboundMessage:
         self.scope: Final = trio.CancelScope()
         self.drop: Callable[[], object] | None = None
         self.is_cancelled = False
+        self.is_streamed = False
         self.session: Origin | None = None
         self.problem: str | None = None
         self.on_result: Callable[[dict[str, Any]], bool] | None = None
@@ -488,12 +491,23 @@ class HttpInbox:
         else:
             await trio.lowlevel.checkpoint()
 
-    async def fail(self, outbound: OutboundMessage, error: McpError) -> None:
-        """Deliver an error in place of each answer that a message has not had."""
+    async def fail(
+        self,
+        outbound: OutboundMessage,
+        error: McpError,
+        cancel: Callable[[RequestId], Notification | None] = lambda _: None,
+    ) -> None:
+        """Deliver an error in place of each answer that a message has not had.
+
+        Args:
+            outbound: The message.
+            error: The error.
+            cancel: Returns what cancels a request in it, if the server may be serving that still.
+        """
         for id in outbound.message.request_ids:
             if id in outbound.unanswered:
                 sent = error if isinstance(error, RequestError) else RequestError(TRANSPORT_FAILED, str(error))
-                await self._put(Incoming(encode_error(id, sent), outbound, error))
+                await self._put(Incoming(encode_error(id, sent), outbound, error, cancellation=cancel(id)))
                 self._settle(id)
 
     async def end(self, origin: Origin) -> None:
@@ -708,6 +722,7 @@ class RemoteEndpoint:
         if not 200 <= response.status < 300:
             raise await error_of(response)
         if is_event_stream(response):
+            outbound.is_streamed = True
             await self.take_events(response, outbound, reader)
             return
         with self.inbox.room.place() as place:

@@ -253,7 +253,7 @@ class Receiver:
         if frames is not None and message.was_on_wire:
             frames.report("received", message.data)
         if message.failure is not None:
-            self._take_failure(value, message.failure)
+            self._take_failure(value, message, message.failure)
         elif value.__class__ is list:
             self._take_batch(value, message.origin)
         else:
@@ -340,12 +340,14 @@ class Receiver:
         method = value.get("method")
         return method != "notifications/cancelled" and self._notifications.must_wait(method, value.get("params"))
 
-    def _take_failure(self, value: Any, failure: Exception) -> None:
+    def _take_failure(self, value: Any, message: Incoming, failure: Exception) -> None:
         """The transport reports that a request has failed: pass the error to its caller."""
         id = read_id(value.get("id")) if _json.is_object(value) else None
         if id is not None:
             if not self._sender.fail(id, failure):
                 _log.debug("no call waits for what has failed, id %r: %s", id, failure)
+            elif message.cancellation is not None:
+                self._sender.send_cancellation(id, message.cancellation, message.origin)
         elif self._link.hooks.on_failure is not None and isinstance(failure, McpError):
             self._link.hooks.on_failure(failure)
         else:

@@ -16,10 +16,11 @@ from typing import Any, Final, final
 import attrs
 import trio
 
-from .._channel import Outgoing
+from .._channel import Origin, Outgoing
 from .._codec._jsonrpc import (
     Encoded,
     ErrorResponse,
+    Notification,
     RequestId,
     Response,
     encode_batch,
@@ -303,12 +304,15 @@ class Sender:
             _log.debug("%s was given up: %s", call.method, reason)
             cancellation = self._link.channel.give_up(call.id, reason)
             if cancellation is not None:
-                data = encode_notification(cancellation.method, cancellation.params)
                 # It goes the way that the request went, so that it cannot come first where there are several.
                 origin = None if call.message is None else call.message.message.origin
-                # Before the caller goes on: it may compute for long, and nothing would be written meanwhile.
-                goodbye = QueuedMessage(Outgoing(data, origin=origin), cancels=call.id, urgent=True)
-                self.writer.put(goodbye, by_itself=True)
+                self.send_cancellation(call.id, cancellation, origin)
+
+    def send_cancellation(self, id: RequestId, cancellation: Notification, origin: Origin | None) -> None:
+        """Send what cancels a request of this side; `origin` is where it goes. Never waits."""
+        data = encode_notification(cancellation.method, cancellation.params)
+        # Before the caller goes on: it may compute for long, and nothing would be written meanwhile.
+        self.writer.put(QueuedMessage(Outgoing(data, origin=origin), cancels=id, urgent=True), by_itself=True)
 
     def _close(self, call: Call) -> None:
         """The caller goes on, however the call has ended."""

@@ -406,6 +406,8 @@ async def test_a_stream_that_cannot_be_taken_up_fails_its_request(autojump_clock
             resumed = [call for call in server.calls if "last-event-id" in call.headers]
             assert len(resumed) == attempts
             assert server.said.count("POST tools/call") == 1
+            await trio.testing.wait_all_tasks_blocked()
+            assert server.said.count("POST notifications/cancelled") == (status != 404)
 
 
 async def _resumed_after_refusal(status: int) -> None:
@@ -476,6 +478,46 @@ async def test_giving_up_is_said_and_then_the_stream_is_closed(autojump_clock: t
         assert cancelled.headers.get("mcp-session-id") == SESSION
         assert [message["method"] for message in server.gone] == ["tools/call"]
         assert server.running == 0
+
+
+@pytest.mark.spec("basic/transports", "Sending Messages to the Server", revisions="2025-11-25")
+@pytest.mark.parametrize("session", [SESSION, None])
+@pytest.mark.parametrize("sent", ["nothing", "a question", "an id", "an end"])
+async def test_a_call_whose_answer_is_lost_is_cancelled(
+    sent: str, session: str | None, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A disconnection "SHOULD NOT be interpreted as the client cancelling its request", so its handler goes on."""
+    log: list[str] = []
+
+    async def handler(call: HttpCall) -> None:
+        if sent != "nothing":
+            await call.stream()
+            await call.event({"jsonrpc": "2.0", "id": "q1", "method": "roots/list"})
+            await trio.sleep(1)
+        if sent == "an id":
+            await call.event(b"", id="1")
+        if sent == "an end":
+            await call.end()
+
+    async def roots(_: object) -> dict[str, Any]:
+        try:
+            log.append("began")
+            await trio.sleep_forever()
+        finally:
+            log.append("ended")
+
+    async with client_of(handler, session=session, request_handlers={"roots/list": roots}) as (client, server):
+        with pytest.raises(RemoteProtocolError if sent == "an end" else ConnectionLost):
+            await client.request("tools/call", {"name": "t"})
+        await trio.testing.wait_all_tasks_blocked()
+        if session is None:  # nothing but its connection belonged to it
+            assert "POST notifications/cancelled" not in server.said
+            return
+        cancelled = server.call("notifications/cancelled")
+        assert cancelled.message["params"]["requestId"] == server.call("tools/call").id
+        assert cancelled.headers.get("mcp-session-id") == SESSION
+        assert log == ([] if sent == "nothing" else ["began", "ended"])
+    assert server.said.count("POST notifications/cancelled") == 1
 
 
 async def test_a_question_ends_with_the_call_that_it_was_asked_for(
@@ -892,6 +934,25 @@ async def test_a_cancellation_waits_until_an_old_server_has_accepted_the_request
             await client.request("x/silent")
         await trio.sleep(5)
     assert accepted[-2:] == ["x/silent", "notifications/cancelled"]
+
+
+async def test_a_call_that_an_old_server_may_not_have_accepted_is_cancelled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Only the connection of its POST was lost, and it may have been served before."""
+    old = OldServer()
+
+    async def serve(call: HttpCall) -> None:
+        if call.rpc != "x/silent":
+            await old.serve(call)
+
+    script = McpScript(serve)
+    async with channel_to(script) as channel, open_client(channel) as client:
+        with pytest.raises(ConnectionLost):
+            await client.request("x/silent")
+        await trio.testing.wait_all_tasks_blocked()
+        assert script.call("notifications/cancelled").message["params"]["requestId"] == script.call("x/silent").id
+        assert (await client.request("x/y"))["old"] is True
 
 
 async def test_the_end_of_an_old_servers_stream_is_the_end(autojump_clock: trio.testing.MockClock) -> None:

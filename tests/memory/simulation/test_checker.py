@@ -884,6 +884,38 @@ def test_a_subscription_may_be_given_up_in_silence_before_the_server_has_accepte
     assert "calls-are-bounded" in {violation.rule for violation in check(renumber(log))}
 
 
+def test_a_part_of_a_batch_may_be_given_up_only_by_leaving_when_another_has_failed() -> None:
+    """The batch ends with what that has failed with."""
+    parts = (Do("4"), Do("5", script=(Step("ask", ask=Ask("6", "sample", 1.0)),)))
+    does = (Do("2", "batch", parts=parts), Do("8", "notify"))
+    damages = (Damage("corrupt", 6),)
+    client = Client("2025-03-26", does, leave_at=0.107, outside=True, middleware=True, damages=damages)
+    log = play(Program(288157822204, "json", (client,)))
+    assert not check(log)
+    assert find(log, "call-ended", token="2")["how"] == "RemoteProtocolError"
+    earlier = copy.deepcopy(log)
+    (goodbye,) = (e for e in earlier if e["ev"] == "http-sent" and "notifications/cancelled" in e["raw"])
+    earlier.remove(goodbye)
+    earlier.insert(earlier.index(find(earlier, "leaving")), goodbye)
+    assert "goodbyes-are-wanted" in {violation.rule for violation in check(renumber(earlier))}
+    failed = find(log, "http-end", stream=find(log, "damage")["stream"])
+    log.remove(failed)  # it had not failed before
+    log.insert(log.index(find(log, "leaving")) + 1, failed)
+    assert "goodbyes-are-wanted" in {violation.rule for violation in check(renumber(log))}
+
+
+@pytest.mark.parametrize("ends_at", [0.0, 1.0])
+def test_what_listens_may_be_given_up_in_silence_by_its_timeout_alone(ends_at: float) -> None:
+    """Also if its server is ended before it has accepted that."""
+    does = (Do("10", "listen", 0.5, seconds=25.6, what=("x://other",)),)
+    stalls = (Fault("stall", 0.1, 2.325), Fault("stall", 2.0, 1.0, "server"))
+    client = Client(LEGACY, does, request_timeout=1.6, faults=stalls)
+    log = play(Program(11446582271, "sse", (Client(LEGACY, ()), client), limits="calls", ends_at=ends_at))
+    assert not check(log)
+    find(log, "call-began", token="10")["timeout"] = None
+    assert "calls-are-bounded" in {violation.rule for violation in check(renumber(log))}
+
+
 def test_two_notifications_at_once_are_caught_over_each_connection() -> None:
     """Handlers of a connection that has ended are over; those of one that follows are called one at a time again."""
     logs = (Step("log", count=2),)
@@ -948,6 +980,34 @@ def test_what_is_wrong_over_one_of_two_connections_is_caught(rule: str, forge: C
     log = of_two_connections()
     forge(log)
     assert rule in {violation.rule for violation in check(renumber(log))}
+
+
+def of_a_restarted_listener() -> Log:
+    """Return the log of a member whose first request to listen comes when that of the next connection has."""
+    client = Client(MODERN, (Do("1", at=0.527),), watches=("resources",), in_group=True, restarts=(0.0,))
+    log = play(Program(11446608045, "tcp", (client,), changes=(Change(0.3, "resources"),)))
+    came = [e for e in log if e["ev"] == "in" and e["end"] == "server" and "subscriptions/listen" in e["raw"]]
+    assert [event.get("link", 0) for event in came] == [1, 0]
+    return log
+
+
+def test_a_request_to_listen_over_the_connection_before_may_come_later() -> None:
+    assert not check(of_a_restarted_listener())
+
+
+def told_twice(log: Log) -> None:
+    again(log, frame(log, "out", "server", "resources/list_changed"))
+
+
+def told_over_the_connection_before(log: Log) -> None:
+    frame(log, "out", "server", "resources/list_changed").pop("link")
+
+
+@pytest.mark.parametrize("forge", [told_twice, told_over_the_connection_before])
+def test_what_a_restarted_listener_is_told_is_still_judged(forge: Callable[[Log], None]) -> None:
+    log = of_a_restarted_listener()
+    forge(log)
+    assert "changes-are-founded" in {violation.rule for violation in check(renumber(log))}
 
 
 def of_two_sessions() -> Log:
@@ -1071,6 +1131,19 @@ def test_what_is_told_behind_a_stalled_stream_is_still_judged(
     log = forged(wire="json")
     forge(log, over_a_stream_that_stalls(log))
     assert {violation.rule for violation in check(renumber(log))} == {"changes-are-founded"}
+
+
+@pytest.mark.parametrize("seconds", [2.0, 5.0])
+def test_what_is_told_over_http_waits_only_as_long_as_reading_may_pause(seconds: float) -> None:
+    log = forged(wire="http")
+    told = next(e for e in log if e["ev"] == "http-said" and "resources/updated" in e["raw"])
+    log.remove(told)
+    late = told["t"] + seconds
+    told["t"] = late
+    log.insert(next(n for n, event in enumerate(log) if event["t"] >= late), told)
+    find(log, "begin")["small"] = ["max_message_bytes"]
+    caught = {violation.rule for violation in check(renumber(log))}
+    assert ("changes-are-founded" in caught) is (seconds > 3.0)
 
 
 def test_what_a_new_session_is_told_is_not_taken_for_a_repetition() -> None:

@@ -172,6 +172,41 @@ FOUND = {
         limits="waiting",
         changes=(Change(2.618, "announce"),),
     ),
+    "a call failed whose response could not be had, and its handler waited for an answer for ever": Program(
+        11446599817,
+        "no-get",
+        (
+            Client(
+                SUMMER,
+                (
+                    Do(
+                        "1",
+                        "resource",
+                        script=(
+                            Step("notify", count=5),
+                            Step(seconds=1.0),
+                            Step("ask", ask=Ask("2", "sample")),
+                        ),
+                    ),
+                    Do("4", at=1.0),
+                ),
+                faults=(Fault("break", 0.909),),
+            ),
+        ),
+        limits="waiting",
+    ),
+    "a call failed whose response had ended early, and its handler waited for an answer for ever": Program(
+        7,
+        "http",
+        (
+            Client(
+                SUMMER,
+                (Do("1", script=(Step(seconds=1.0), Step("ask", ask=Ask("2", "sample")))), Do("4", at=1.0)),
+                damages=(Damage("half_close", 5, 60),),
+            ),
+        ),
+        limits="waiting",
+    ),
     "the answer to a part of a batch that was given up came with the others": Program(
         543,
         "lines",
@@ -902,6 +937,110 @@ MISJUDGED = {
             ),
         ),
         changes=(Change(3.2, "announce", count=2),),
+    ),
+    "what asked to listen came when its member had been restarted twice, and the next had asked already": Program(
+        11446579226,
+        "tcp",
+        (
+            Client(
+                MODERN,
+                (Do("6", at=3.0),),
+                watches=("resources",),
+                in_group=True,
+                restarts=(0.1, 1.0, 1.0),
+            ),
+        ),
+        changes=(Change(2.2, "resources"),),
+    ),
+    "reading over HTTP paused while what a client handles slowly weighed as much as a message may": Program(
+        11446606132,
+        "http",
+        (
+            Client(
+                SUMMER,
+                (
+                    Do("2", script=(Step("log", count=5),)),
+                    Do("3", script=(Step("announce", count=2),)),
+                    Do("5", "listen", seconds=1.0, what=("x://followed",)),
+                ),
+                slow=True,
+                watches=("resources",),
+            ),
+        ),
+        limits="messages",
+        changes=(
+            Change(0.2, "x://followed"),
+            Change(0.3),
+            Change(0.367, "x://followed"),
+            Change(0.2, "announce", 2),
+        ),
+    ),
+    "reading over HTTP with JSON alone paused for the same reason": Program(
+        11446589502,
+        "json",
+        (
+            Client(
+                BATCHING,
+                (
+                    Do("1", "resource", script=(Step("ask", ask=Ask("2")),)),
+                    Do("3", script=(Step("progress", count=12), Step("log", count=12))),
+                ),
+                slow=True,
+            ),
+        ),
+        limits="messages",
+        changes=(Change(0.2, "prompts"),),
+    ),
+    "over HTTP+SSE what listens was given up by request_timeout, before it was accepted": Program(
+        11446582271,
+        "sse",
+        (
+            Client(LEGACY, ()),
+            Client(
+                LEGACY,
+                (Do("10", "listen", 0.5, seconds=25.6, what=("x://other",)),),
+                request_timeout=1.0,
+                faults=(Fault("stall", 0.1, 2.325),),
+            ),
+        ),
+        limits="calls",
+    ),
+    "over HTTP+SSE what listens was given up so, and its server was cancelled": Program(
+        11446582271,
+        "sse",
+        (
+            Client(LEGACY, ()),
+            Client(
+                LEGACY,
+                (Do("10", "listen", 0.5, seconds=25.6, what=("x://other",)),),
+                request_timeout=1.6,
+                faults=(Fault("stall", 2.0, 1.0, "server"), Fault("stall", 0.1, 2.325)),
+            ),
+        ),
+        limits="calls",
+        ends_at=1.0,
+        changes=(Change(0.2),),
+    ),
+    "a client was left when a part of a batch had failed, and another part waited still": Program(
+        288157822204,
+        "json",
+        (
+            Client(
+                BATCHING,
+                (
+                    Do(
+                        "2",
+                        "batch",
+                        parts=(Do("4"), Do("5", script=(Step("ask", ask=Ask("6", "sample", 1.0)),))),
+                    ),
+                    Do("8", "notify"),
+                ),
+                leave_at=0.107,
+                outside=True,
+                middleware=True,
+                damages=(Damage("corrupt", 6),),
+            ),
+        ),
     ),
     "a call was given up while its answer lay behind log messages that filled a small line": Program(
         309076671649,
