@@ -9,12 +9,12 @@ from trio_mcp._endpoint._call import RequestLoans as RequestLoans
 from trio_mcp._endpoint._event_store import count_against as count_against
 from trio_mcp._endpoint._kept import KeptSession as KeptSession
 from trio_mcp._endpoint._legacy import REPLACED_AT_ONCE as REPLACED_AT_ONCE
-from trio_mcp._endpoint._session import KEPT_FOR as KEPT_FOR
-from trio_mcp._endpoint._session import MAX_ID_LENGTH as MAX_ID_LENGTH
-from trio_mcp._endpoint._session import MAX_IDS as MAX_IDS
 from trio_mcp._endpoint._session import STREAM_TIMEOUT as STREAM_TIMEOUT
-from trio_mcp._endpoint._session import EarlyCancellations as EarlyCancellations
 from trio_mcp._endpoint._session import LegacySession as LegacySession
+from trio_mcp._endpoint._session_channel import KEPT_FOR as KEPT_FOR
+from trio_mcp._endpoint._session_channel import MAX_ID_LENGTH as MAX_ID_LENGTH
+from trio_mcp._endpoint._session_channel import MAX_IDS as MAX_IDS
+from trio_mcp._endpoint._session_channel import EarlyCancellations as EarlyCancellations
 from trio_mcp._endpoint._session_channel import PostBody as PostBody
 from trio_mcp._endpoint._shared import SharedStore as SharedStore
 from trio_mcp._endpoint._shared import TakenSession as TakenSession

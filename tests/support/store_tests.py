@@ -41,6 +41,7 @@ class SharedStoreTests(abc.ABC):
 
     def seem_gone(self, store: SharedStore) -> None:
         """Have a process that is there look as if it were gone, where others could see that it is not."""
+        del store
 
     async def take_for_gone(self, store: SharedStore, other: SharedStore) -> None:
         """Have a process note that another one is gone."""

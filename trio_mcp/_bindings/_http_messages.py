@@ -277,8 +277,7 @@ def _answered_ids(value: Any) -> list[RequestId]:
 
     Invalid answers count: the receiver ends their requests, too.
     """
-    messages: list[Any] = value if is_array(value) else [value]
-    return [id for id in map(answered_id, messages) if id is not None]
+    return [id for each in (value if is_array(value) else [value]) if (id := answered_id(each)) is not None]
 
 
 def _asked(outbound: OutboundMessage | None) -> frozenset[RequestId]:

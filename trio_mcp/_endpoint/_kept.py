@@ -7,7 +7,7 @@ says it again to a peer of its own. What the session was doing is lost with its 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, final
 
@@ -15,15 +15,18 @@ import attrs
 import trio
 
 from .._codec import _json
+from .._codec._json import is_object
 from .._codec._jsonrpc import Notification, Request
 from .._core._http_rules import HttpRefused, busy
 from .._core._lifecycle import LEVELS
 from .._errors import RequestError
 from .._limits import Limits
 from .._logs import Log
+from .._revisions import Revision
 from .._server._session import MAX_CLIENT_INFO_BYTES
 from ._session_channel import PostBody
 from ._shared import SessionStore
+from ._streams import EventStream, EventWriter
 
 _log: Final = Log("trio_mcp.http")
 
@@ -216,3 +219,38 @@ class SessionRecord:
                 await (self._store.forget(self.id) if is_over else self._store.release(self.id))
         except Exception:
             _log.exception("the store failed; it may keep a session that has ended")
+
+
+async def leave_stores(
+    writer: EventWriter | None,
+    record: SessionRecord | None,
+    streams: Iterable[EventStream],
+    seconds: float,
+    *,
+    is_left: bool,
+) -> None:
+    """Have the stores forget a session that has ended, unless another process has it, or goes on with it.
+
+    Args:
+        writer: Writes its events; `None` if none are kept.
+        record: What is kept of it; `None` if it ends with its process.
+        streams: Its streams, for a process that goes on with it.
+        seconds: How long each store may take.
+        is_left: Whether another process may go on with it.
+    """
+    is_ours: bool | None = True
+    if record is not None and (record.is_lost or not is_left):
+        is_ours = not record.is_lost and await record.is_ours(seconds)
+    if writer is not None and is_left and is_ours:
+        await writer.flush(seconds, streams)
+    elif writer is not None and is_ours:
+        await writer.forget(seconds)
+    if record is not None and is_ours is not False:
+        await record.end(seconds, is_over=not is_left)
+
+
+def revision_in(answer: bytes) -> Revision | None:
+    """Return the revision in the answer to a handshake; `None` if it was refused."""
+    result = _json.decode(answer).get("result")
+    version = result.get("protocolVersion") if is_object(result) else None
+    return next((revision for revision in Revision if revision == version), None)

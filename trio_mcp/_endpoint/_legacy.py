@@ -6,6 +6,7 @@ Spec: 2025-11-25, basic/transports, "Session Management"; 2024-11-05, basic/tran
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, final
 from urllib.parse import parse_qs
@@ -13,8 +14,11 @@ from urllib.parse import parse_qs
 import attrs
 import trio
 
+from .._codec import _json
+from .._codec._json import is_object
 from .._codec._jsonrpc import Message, Notification, Request
 from .._core._account import Overdrawn, Pool
+from .._core._framing import encode_sse_event
 from .._core._http1 import PROTOCOL_VERSION, SESSION_ID
 from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, busy, check_accept
 from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement, names_era
@@ -301,7 +305,10 @@ class LegacySessions:
         check_accept(call.headers, EVENT_STREAM)
         session = self._open(call, event_type="message")
         url = f"{call.root}{self._settings.sse_paths[1]}?session_id={session.id}"
-        await session.listen_as_2024(call, url)
+        try:
+            await session.listen(call, [encode_sse_event(url.encode("utf-8"), event="endpoint")])
+        finally:
+            session.end("its stream was closed")
 
     async def post_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:
         """Take a POST that belongs to a session of HTTP+SSE.
@@ -402,7 +409,7 @@ class LegacySessions:
         self._serve(session, call.key)
         try:
             with trio.move_on_after(self._settings.message_timeout) as scope:
-                await session.say_again(kept)
+                await _say_again(session, kept)
             if session.has_failed:
                 self._check_serving()
         except BaseException:
@@ -436,6 +443,46 @@ class LegacySessions:
         self._shutdown.drain()
         while self._sessions:
             await self._ended.park()
+
+
+async def _say_again(session: LegacySession, kept: KeptSession) -> None:
+    """Say again what its client has said, to a session that has not heard it.
+
+    What its client follows, and all lists, are told as changed: they may have, while no process had the session.
+
+    Raises:
+        HttpRefused: There is no room for it.
+    """
+    lists: Sequence[str] = ()
+    session.visit()
+    try:
+        session.keep("followed", kept.size)
+        for message in kept.messages():
+            answer = await session.say_again(message)
+            if message["method"] == "initialize" and answer is not None:
+                lists = _changing_lists(answer)
+            elif answer is None or "error" in _json.decode(answer):
+                kept.drop(message["params"].get("uri"))  # it was refused before, too
+        if kept.is_initialized:
+            session.use()
+            for method in lists:
+                session.tell(method)
+        for uri in kept.followed:
+            session.tell("notifications/resources/updated", {"uri": uri})
+    finally:
+        session.rest()
+
+
+def _changing_lists(answer: bytes) -> list[str]:
+    """Return the methods by which a server that answers a handshake so notifies its client of changed lists."""
+    result = _json.decode(answer).get("result")
+    declared = result.get("capabilities") if is_object(result) else None
+    offers = declared if is_object(declared) else {}
+    return [
+        f"notifications/{name}/list_changed"
+        for name, offer in offers.items()
+        if is_object(offer) and offer.get("listChanged")
+    ]
 
 
 def check_legacy(message: Message) -> None:

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, TypeVar, final
+from typing import Any, Final, Literal, final
 
 import attrs
 import trio
 
 from .._channel import Incoming, Origin
-from .._codec import _json
-from .._codec._json import cost_of, is_object
+from .._codec._json import cost_of
 from .._codec._jsonrpc import Request, RequestId, encode_notification, parse_message
 from .._core._account import Loan, Overdrawn
-from .._core._framing import encode_sse_event
 from .._core._http1 import LAST_EVENT_ID, SESSION_ID, HeaderField, Headers
 from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._core._lifecycle import Agreement
@@ -37,11 +34,18 @@ from .._server._server import Hosted
 from .._trio import open_hidden_nursery
 from ._call import HttpCall, RequestSlot, connected, nothing
 from ._event_store import EventStore
-from ._kept import KeptSession, SessionRecord
-from ._session_channel import HttpOrigin, PostBody, PostOrigin, SessionChannel, SessionLoans, too_many
-from ._streams import EventStream, EventWriter
-
-_T = TypeVar("_T")
+from ._kept import SessionRecord, leave_stores, revision_in
+from ._session_channel import (
+    EarlyCancellations,
+    HttpOrigin,
+    PostBody,
+    PostOrigin,
+    SessionChannel,
+    SessionLoans,
+    too_many,
+)
+from ._streams import EventStream, EventWriter, read_event_id
+from ._unread_questions import UnreadQuestions
 
 _log: Final = Log("trio_mcp.http")
 
@@ -54,71 +58,6 @@ are no streams (`json_only`): clients that open one do so at once."""
 
 ONLY_BEGUN: Final = 1
 """A session with so many requests was begun, and nothing else."""
-
-_EVENT_ID: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
-
-KEPT_FOR: Final = 30.0
-"""How long a cancellation is kept whose request has not arrived, in seconds: about as long as a busy server may
-take to read the request."""
-
-MAX_IDS: Final = 512
-MAX_ID_LENGTH: Final = 64
-
-ID_BYTES: Final = 256
-"""What it takes to remember an id: one of the longest, or, where numbers are ids, one and a half of them."""
-
-
-@final
-class EarlyCancellations:
-    """The requests that one client has cancelled before they arrived; bounded in number and in time.
-
-    In the legacy era a request and its cancellation have a POST each, and no order. The cancellation of a request
-    that arrived before is not kept, even if the request is long answered: a client that uses an id twice, which
-    it must not, then gets its second answer.
-    """
-
-    __slots__ = ("_early", "_seen")
-
-    def __init__(self) -> None:
-        self._seen: dict[RequestId, None] = {}
-        self._early: dict[RequestId, float] = {}
-
-    @property
-    def has_any(self) -> bool:
-        """Whether any request was cancelled that has not arrived."""
-        return bool(self._early)
-
-    @property
-    def size(self) -> int:
-        """How many bytes they take at most."""
-        return ID_BYTES * (len(self._seen) + len(self._early))
-
-    def add(self, id: RequestId, now: float) -> None:
-        """Note that a request was cancelled."""
-        if id not in self._seen and not _is_long(id):
-            while self._early and now - self._early[oldest := next(iter(self._early))] >= KEPT_FOR:
-                del self._early[oldest]
-            _keep(self._early, id, now)
-
-    def take(self, id: RequestId, now: float) -> bool:
-        """Note that a request has arrived, and return whether it was cancelled before."""
-        if not _is_long(id):
-            _keep(self._seen, id, None)
-        cancelled_at = self._early.pop(id, None)
-        return cancelled_at is not None and now - cancelled_at < KEPT_FOR
-
-
-def _keep(kept: dict[RequestId, _T], id: RequestId, value: _T) -> None:
-    """Keep a value as the newest, and drop the oldest beyond `MAX_IDS`."""
-    kept.pop(id, None)
-    kept[id] = value
-    if len(kept) > MAX_IDS:
-        del kept[next(iter(kept))]
-
-
-def _is_long(id: RequestId) -> bool:
-    """Whether an id is too long to be kept, as no honest client's is."""
-    return isinstance(id, str) and len(id) > MAX_ID_LENGTH
 
 
 def session_ended() -> HttpRefused:
@@ -194,8 +133,7 @@ class LegacySession:
     _streams: dict[int, EventStream] = attrs.field(factory=dict[int, EventStream], init=False)  # of POSTs
     _asking: dict[RequestId, _Asked] = attrs.field(factory=dict[RequestId, _Asked], init=False)
     # These are made when they are needed: many sessions do nothing.
-    _unread: dict[int, tuple[RequestId, ...]] | None = attrs.field(default=None, init=False)  # our requests
-    _numbers: dict[RequestId, int] = attrs.field(init=False)  # of those; made with it
+    _questions: UnreadQuestions | None = attrs.field(default=None, init=False)
     _writer: EventWriter | None = attrs.field(default=None, init=False)
     _early_cancellations: EarlyCancellations | None = attrs.field(default=None, init=False)
     _left: set[RequestId] | None = attrs.field(default=None, init=False)  # cancelled, by a client that has gone
@@ -278,27 +216,12 @@ class LegacySession:
                 asked.end()
             with trio.CancelScope(shield=True):  # neither waits for a client; the stores have goodbye_timeout
                 await self._channel.aclose()
-                await self._leave_stores(is_left=is_left)
-
-    async def _leave_stores(self, *, is_left: bool) -> None:
-        """Have the stores forget it, unless another process goes on with it."""
-        seconds, record = self._server.limits.goodbye_timeout, self.record
-        if record is not None and record.is_lost:
-            self._drop_all()
-            return
-        is_ours: bool | None = True
-        if record is not None and not is_left:
-            is_ours = await record.is_ours(seconds)
-        if self._store is not None and is_ours:
-            writer = self._event_writer(self._store)
-            if is_left:
-                await writer.flush(seconds, (self._standalone, *self._streams.values()))
-                if not self._visits:
-                    self._drop_all()
-            else:
-                await writer.forget(seconds)
-        if record is not None and is_ours is not False:
-            await record.end(seconds, is_over=not is_left)
+                writer = None if self._store is None else self._event_writer(self._store)
+                streams = (self._standalone, *self._streams.values())
+                seconds = self._server.limits.goodbye_timeout
+                await leave_stores(writer, self.record, streams, seconds, is_left=is_left)
+            if is_left and not self._visits:
+                self._drop_all()
 
     # What another process had.
 
@@ -307,36 +230,16 @@ class LegacySession:
         self._first = self._posts = number
         self._standalone.go_on(number)
 
-    async def say_again(self, kept: KeptSession) -> None:
-        """Say again what its client has said, to a peer that has not heard it.
+    def tell(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send its client a notification that belongs to no request. Never waits."""
+        self._standalone.put(encode_notification(method, params))
 
-        What its client follows, and all lists, are told as changed: they may have, while no process had it.
+    async def say_again(self, message: Mapping[str, Any]) -> bytes | None:
+        """Hand over what its client has said to another process; return the answer, if it is a request.
 
         Raises:
             HttpRefused: There is no room for it.
         """
-        lists: Sequence[str] = ()
-        self._visit()
-        try:
-            self._keep("followed", kept.size)
-            for message in kept.messages():
-                answer = await self._said(message)
-                if message["method"] == "initialize" and answer is not None:
-                    self.revision = _revision_in(answer)
-                    lists = _changing_lists(answer)
-                elif answer is None or "error" in _json.decode(answer):
-                    kept.drop(message["params"].get("uri"))  # it was refused before, too
-            if kept.is_initialized:
-                self._use()
-                for method in lists:
-                    self._standalone.put(encode_notification(method, None))
-            for uri in kept.followed:
-                self._standalone.put(encode_notification("notifications/resources/updated", {"uri": uri}))
-        finally:
-            self._leave()
-
-    async def _said(self, message: Mapping[str, Any]) -> bytes | None:
-        """Hand over a message; wait for its answer if it is a request, and return that."""
         body = json.dumps(message).encode("ascii")
         posted = PostBody(body, message, [parse_message(message)])
         if not posted.requests:
@@ -360,6 +263,8 @@ class LegacySession:
             await stream.wait_changed()
         answer = stream.sole_message()
         stream.abandon()
+        if posted.begins and answer is not None:
+            self.revision = revision_in(answer)
         return answer
 
     def _begin(self, scope: trio.CancelScope) -> None:
@@ -406,9 +311,9 @@ class LegacySession:
         """
         params = posted.messages[0].params if isinstance(posted.messages[0], Request) else None
         declared = [(params or {}).get("capabilities"), (params or {}).get("clientInfo")]
-        self._keep("handshake", cost_of(declared))
+        self.keep("handshake", cost_of(declared))
 
-    def _keep(self, what: Literal["handshake", "ids", "followed"], amount: int) -> None:
+    def keep(self, what: Literal["handshake", "ids", "followed"], amount: int) -> None:
         """Borrow for what is kept of its client.
 
         Raises:
@@ -434,15 +339,15 @@ class LegacySession:
         is_lost = self.record is not None and self.record.is_lost
         return self.has_ended and not (self._is_left or is_lost)
 
-    def _visit(self) -> None:
-        """Keep the session while one of its client's requests is open, until `_leave`."""
-        self._use()
+    def visit(self) -> None:
+        """Keep the session while one of its client's requests is open, until `rest`."""
+        self.use()
         if not self._visits:
             self.loans.hold()
         self._visits += 1
         self._scope.deadline = self._idle_until(is_open=True)
 
-    def _leave(self) -> None:
+    def rest(self) -> None:
         """Note that a request is over; after the last one the session is idle."""
         self._visits -= 1
         if not self._visits:
@@ -452,7 +357,7 @@ class LegacySession:
             else:
                 self.loans.rest()
 
-    def _use(self) -> None:
+    def use(self) -> None:
         """Note that its client does something with it."""
         self._uses += 1
         if self._uses == ONLY_BEGUN + 1 and self._visits:
@@ -481,7 +386,7 @@ class LegacySession:
         Raises:
             HttpRefused: The session has ended.
         """
-        self._visit()
+        self.visit()
         try:
             if self.record is not None:
                 await self._note(self.record, posted)
@@ -494,7 +399,7 @@ class LegacySession:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None
         finally:
-            self._leave()
+            self.rest()
 
     async def _note(self, record: SessionRecord, posted: PostBody) -> None:
         """Keep what lasts of what the client says, before it is served.
@@ -503,7 +408,7 @@ class LegacySession:
             HttpRefused: It cannot be kept now, or another process has taken the session.
         """
         if record.kept.note(posted, self._server.limits):
-            self._keep("followed", record.kept.size)
+            self.keep("followed", record.kept.size)
             if not await record.keep():
                 raise self.lose()
 
@@ -519,7 +424,7 @@ class LegacySession:
         for id in posted.cancelled:
             early.add(id, now)
         if (size := early.size) != before:
-            self._keep("ids", size)
+            self.keep("ids", size)
         if not cancelled:
             return posted
         _log.debug("%s: cancelled before they arrived: %.200r", self._channel.description, cancelled)
@@ -651,7 +556,7 @@ class LegacySession:
             await stream.wait_changed()
         if message is not None:
             if posted.begins:
-                self.revision = _revision_in(message)
+                self.revision = revision_in(message)
                 self._keep_declared(posted)
             elif self.record is not None:
                 self.record.kept.note_answer(posted, message)
@@ -694,9 +599,9 @@ class LegacySession:
         number, after = STANDALONE, self._standalone.position
         last_event_id = call.headers.get(LAST_EVENT_ID)
         if last_event_id is not None and self._store is not None:
-            number, after = self._read_event_id(last_event_id)
+            number, after = read_event_id(last_event_id, self._posts)
         stream = self._standalone if number == STANDALONE else self._streams.get(number)
-        self._visit()
+        self.visit()
         try:
             with connected(call):
                 if stream is None:
@@ -717,7 +622,7 @@ class LegacySession:
                 if not is_complete:
                     await call.finish()
         finally:
-            self._leave()
+            self.rest()
 
     # Messages that no connection reads.
 
@@ -734,64 +639,27 @@ class LegacySession:
                 self._channel.description,
                 self._server.limits.max_outbox_bytes,
             )
-        self._cannot_ask(self._take_question(number), "too much is queued for a stream that it does not open")
+        if self._questions is not None:
+            ids = self._questions.take(number)
+            self._cannot_ask(ids, "too much is queued for a stream that it does not open")
 
     def _asked_on_standalone(self, number: int, ids: tuple[RequestId, ...]) -> None:
-        if self._unread is None:
-            self._unread, self._numbers = {}, {}
-        self._unread[number] = ids
-        self._numbers.update(dict.fromkeys(ids, number))
+        if self._questions is None:
+            timeout = STREAM_TIMEOUT if self.id else 0.0  # a session for one POST has no GET
+            self._questions = UnreadQuestions(self._standalone, timeout, self._cannot_ask)
+        self._questions.add(number, ids)
         if self._background is not None:
-            self._background.start_soon(self._wait_read, number, name="a request waits for a stream")
-
-    def _take_question(self, number: int) -> tuple[RequestId, ...]:
-        ids = () if self._unread is None else self._unread.pop(number, ())
-        for id in ids:
-            del self._numbers[id]
-        return ids
+            self._background.start_soon(self._questions.wait_read, number, name="a request waits for a stream")
 
     def _withdraw_question(self, id: RequestId) -> bool:
         """Withdraw a request of a handler that no connection was sent. Returns whether that was so."""
-        number = None if self._unread is None else self._numbers.get(id)
-        return number is not None and self._standalone.withdraw(number) and bool(self._take_question(number))
-
-    async def _wait_read(self, number: int) -> None:
-        """Wait until a request was sent; while no connection could take it, no longer than `STREAM_TIMEOUT`."""
-        stream = self._standalone
-        timeout = STREAM_TIMEOUT if self.id else 0.0  # a session for one POST has no GET
-        until = math.inf
-        while number in (self._unread or ()) and stream.offered < number and not stream.is_ended:
-            until = math.inf if stream.is_connected else min(until, trio.current_time() + timeout)
-            with trio.move_on_at(until) as waiting:
-                await stream.wait_changed()
-            if waiting.cancelled_caught and not stream.is_connected:
-                stream.withdraw(number)
-                self._cannot_ask(
-                    self._take_question(number),
-                    "the answer to its request is no stream (json_only), and it has opened no other "
-                    f"for {timeout:g} s",
-                )
-        self._take_question(number)
+        return self._questions is not None and self._questions.withdraw(id)
 
     def _cannot_ask(self, ids: Sequence[RequestId], why: str) -> None:
         """Let requests of handlers fail that cannot reach the client."""
         if ids:
             revision = self.revision or Revision.V2025_03_26
             self._channel.fail(ids, CapabilityMissing(f"the client cannot be asked: {why}", None, revision))
-
-    def _read_event_id(self, value: str) -> tuple[int, int]:
-        found = _EVENT_ID.fullmatch(value)
-        if found is None or int(found[1]) > self._posts:
-            raise HttpRefused(400, f"{LAST_EVENT_ID} {value[:100]!r} is not the id of an event")
-        return int(found[1]), int(found[2])
-
-    async def listen_as_2024(self, call: HttpCall, messages_url: str) -> None:
-        """Answer the GET that is a whole session of HTTP+SSE, and end with it."""
-        endpoint = encode_sse_event(messages_url.encode("utf-8"), event="endpoint")
-        try:
-            await self.listen(call, [endpoint])
-        finally:
-            self.end("its stream was closed")
 
     @property
     def is_of_2024(self) -> bool:
@@ -800,7 +668,7 @@ class LegacySession:
 
     async def take_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:
         """Take a message that was posted to a session of HTTP+SSE; it is answered on the session's stream."""
-        self._use()
+        self.use()
         wanted = self._without_cancelled(posted)
         try:
             if wanted is not None:
@@ -836,22 +704,3 @@ class LegacySession:
         if self._writer is None:
             self._writer = EventWriter(store, self.id, self._forget_ended)
         return self._writer
-
-
-def _changing_lists(answer: bytes) -> list[str]:
-    """Return the methods by which a server that answers a handshake so notifies its client of changed lists."""
-    result = _json.decode(answer).get("result")
-    declared = result.get("capabilities") if is_object(result) else None
-    offers = declared if is_object(declared) else {}
-    return [
-        f"notifications/{name}/list_changed"
-        for name, offer in offers.items()
-        if is_object(offer) and offer.get("listChanged")
-    ]
-
-
-def _revision_in(answer: bytes) -> Revision | None:
-    """Return the revision in the answer to a handshake; `None` if it was refused."""
-    result = _json.decode(answer).get("result")
-    version = result.get("protocolVersion") if is_object(result) else None
-    return next((revision for revision in Revision if revision == version), None)

@@ -1,7 +1,7 @@
 """The channel of a legacy session: many POSTs to us, and a stream for each, and one more stream, from us.
 
-Also the body of a legacy POST, and what the memory of a session costs its client. When a session begins and ends
-is decided by `_session`.
+Also the body of a legacy POST, cancellations that arrive before their requests, and what the memory of a session
+costs its client. When a session begins and ends is decided by `_session`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Container, Sequence
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, TypeVar, final
 
 import attrs
 import trio
@@ -28,6 +28,8 @@ from .._trio import LightParkingLot
 from ._call import RETRY_AFTER, HttpCall, RequestLoans, nothing
 from ._streams import EventStream
 
+_T = TypeVar("_T")
+
 _log: Final = Log("trio_mcp.http")
 
 SESSION_BYTES: Final = 24 * 1024
@@ -35,6 +37,17 @@ SESSION_BYTES: Final = 24 * 1024
 
 STEP: Final = 4 * 1024
 """The loans of a session grow in steps of so many bytes: a message that is read at once changes no loan."""
+
+
+KEPT_FOR: Final = 30.0
+"""How long a cancellation is kept whose request has not arrived, in seconds: about as long as a busy server may
+take to read the request."""
+
+MAX_IDS: Final = 512
+MAX_ID_LENGTH: Final = 64
+
+ID_BYTES: Final = 256
+"""What it takes to remember an id: one of the longest, or, where numbers are ids, one and a half of them."""
 
 
 def session_places(account: Account, settings: HttpServerSettings) -> Pool:
@@ -203,6 +216,59 @@ class PostOrigin(_PostedOrigin):
         """Close its connection; see `ReleasableOrigin`."""
         if self._is_releasable:
             self.answers.release(retry_after)
+
+
+@final
+class EarlyCancellations:
+    """The requests that one client has cancelled before they arrived; bounded in number and in time.
+
+    In the legacy era a request and its cancellation have a POST each, and no order. The cancellation of a request
+    that arrived before is not kept, even if the request is long answered: a client that uses an id twice, which
+    it must not, then gets its second answer.
+    """
+
+    __slots__ = ("_early", "_seen")
+
+    def __init__(self) -> None:
+        self._seen: dict[RequestId, None] = {}
+        self._early: dict[RequestId, float] = {}
+
+    @property
+    def has_any(self) -> bool:
+        """Whether any request was cancelled that has not arrived."""
+        return bool(self._early)
+
+    @property
+    def size(self) -> int:
+        """How many bytes they take at most."""
+        return ID_BYTES * (len(self._seen) + len(self._early))
+
+    def add(self, id: RequestId, now: float) -> None:
+        """Note that a request was cancelled."""
+        if id not in self._seen and not _is_long(id):
+            while self._early and now - self._early[oldest := next(iter(self._early))] >= KEPT_FOR:
+                del self._early[oldest]
+            _keep(self._early, id, now)
+
+    def take(self, id: RequestId, now: float) -> bool:
+        """Note that a request has arrived, and return whether it was cancelled before."""
+        if not _is_long(id):
+            _keep(self._seen, id, None)
+        cancelled_at = self._early.pop(id, None)
+        return cancelled_at is not None and now - cancelled_at < KEPT_FOR
+
+
+def _keep(kept: dict[RequestId, _T], id: RequestId, value: _T) -> None:
+    """Keep a value as the newest, and drop the oldest beyond `MAX_IDS`."""
+    kept.pop(id, None)
+    kept[id] = value
+    if len(kept) > MAX_IDS:
+        del kept[next(iter(kept))]
+
+
+def _is_long(id: RequestId) -> bool:
+    """Whether an id is too long to be kept, as no honest client's is."""
+    return isinstance(id, str) and len(id) > MAX_ID_LENGTH
 
 
 @final

@@ -7,6 +7,7 @@ messages belong on which stream is decided by `_modern` and `_session_channel`.
 from __future__ import annotations
 
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, final
@@ -18,6 +19,7 @@ from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import RequestId, encode_error, read_id
 from .._core._framing import encode_sse_comment, encode_sse_event
+from .._core._http1 import LAST_EVENT_ID
 from .._core._http_rules import HttpRefused, audit_http
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import KIB
@@ -55,6 +57,9 @@ RETRY_SECONDS: Final = 0.5
 
 PIECE: Final = 256 * KIB
 """Of what is queued, events are sent together up to so many bytes; a larger one by itself."""
+
+
+_EVENT_ID: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
 
 
 @final
@@ -683,3 +688,15 @@ class EventWriter:
                 await self._store.forget(self._session)
         except Exception:
             _log.exception("the event store failed; it may keep events of a session that has ended")
+
+
+def read_event_id(value: str, last_stream: int) -> tuple[int, int]:
+    """Return the numbers of a stream, and of an event in it, from its id.
+
+    Raises:
+        HttpRefused: It is none, or there is no such stream yet.
+    """
+    found = _EVENT_ID.fullmatch(value)
+    if found is None or int(found[1]) > last_stream:
+        raise HttpRefused(400, f"{LAST_EVENT_ID} {value[:100]!r} is not the id of an event")
+    return int(found[1]), int(found[2])

@@ -285,17 +285,9 @@ class Hosted:
         """
         SERVED.set(service.name)
         session = self.new_session(service, background, assumed, client=client, keep=keep)
-        opening = open_peer(
-            channel,
-            session,
-            self.limits,
-            hooks=Hooks(
-                on_frame=on_frame,
-                on_served=access_log(service.records, service.name, channel.transport, session),
-                after_id=after_id,
-            ),
-            middleware=self.middleware,
-        )
+        on_served = access_log(service.records, service.name, channel.transport, session)
+        hooks = Hooks(on_frame=on_frame, on_served=on_served, after_id=after_id)
+        opening = open_peer(channel, session, self.limits, hooks=hooks, middleware=self.middleware)
         async with session.connected(opening) as peer:
             service.watched[peer] = WatchedSession(peer, channel, client, session)
             try:
