@@ -72,6 +72,7 @@ ELSEWHERE: Final = MappingProxyType(
         "_auth/_grants": "name",
         "_auth/_listener": "_PAGE _DONE _REFUSED _PENDING _STRANGE fields",
         "_auth/_stores": "_FORMAT _HEAD default_directory",
+        "_bindings/_http_client": "_fail",
         "_bindings/_memory": "memory_channel_pair",
         "_bindings/_stream": "__init__",
         "_cli/_calls": "_told",

@@ -34,9 +34,12 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # schemas of others that are not plain, batches through middleware, and whatever gave way to others, went; 58,070 before
 # pydantic's `Field` as a default, schemas without references, and JSON in the strings of nested members; 58,060 before
 # arguments that no tool knows are left out (1 file), requests over HTTP end before their callers go on, URIs that are none are refused
-# by whoever reports a change, and processes are named by what they run.
-FILES: Final = 272
-CODE_LINES: Final = 58_184
+# by whoever reports a change, and processes are named by what they run; 272 and 58,184 before stores that make one server of
+# several processes and let sessions outlive them (in a file, and in Redis; how processes find each other; what is kept of
+# a session: 9 files and 1,740 lines), before the tasks of 2025-11-25, of servers and clients (3 files and 570 lines), and before
+# calls over HTTP are cancelled whose answers are lost.
+FILES: Final = 284
+CODE_LINES: Final = 60_546
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

@@ -160,14 +160,13 @@ class LegacySession:
         )
 
     def _new_stream(self, number: int) -> EventStream:
-        settings = self._settings
         return EventStream(
             self.id,
             number,
             self._store,
             self._store_soon,
             max_bytes=self._server.limits.max_outbox_bytes,
-            keep_alive=settings.keep_alive_interval,
+            keep_alive=self._settings.keep_alive_interval,
             event_type=self._event_type,
             is_optional=number == STANDALONE,
             on_dropped=self._dropped,
@@ -217,9 +216,8 @@ class LegacySession:
             with trio.CancelScope(shield=True):  # neither waits for a client; the stores have goodbye_timeout
                 await self._channel.aclose()
                 writer = None if self._store is None else self._event_writer(self._store)
-                streams = (self._standalone, *self._streams.values())
-                seconds = self._server.limits.goodbye_timeout
-                await leave_stores(writer, self.record, streams, seconds, is_left=is_left)
+                streams, limits = (self._standalone, *self._streams.values()), self._server.limits
+                await leave_stores(writer, self.record, streams, limits.goodbye_timeout, is_left=is_left)
             if is_left and not self._visits:
                 self._drop_all()
 
@@ -365,10 +363,10 @@ class LegacySession:
 
     def _idle_until(self, *, is_open: bool) -> float:
         """Return when it ends if nothing happens. One that was only begun does not last long."""
+        now, idle = trio.current_time(), self._settings.session_idle_timeout
         if self._uses <= ONLY_BEGUN and (self.is_of_2024 or not is_open):
-            settings = self._settings
-            return trio.current_time() + min(settings.message_timeout, settings.session_idle_timeout)
-        return math.inf if is_open else trio.current_time() + self._settings.session_idle_timeout
+            return now + min(self._settings.message_timeout, idle)
+        return math.inf if is_open else now + idle
 
     # POSTs.
 
