@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trio_mcp._endpoint._call import RequestLoans as RequestLoans
 from trio_mcp._endpoint._event_store import count_against as count_against
+from trio_mcp._endpoint._kept import TURN as TURN
 from trio_mcp._endpoint._kept import KeptSession as KeptSession
 from trio_mcp._endpoint._legacy import REPLACED_AT_ONCE as REPLACED_AT_ONCE
 from trio_mcp._endpoint._session import STREAM_TIMEOUT as STREAM_TIMEOUT

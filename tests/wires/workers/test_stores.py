@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import trio
 from http_raw import Events, call_tool, modern
+from inside_endpoint import TURN
 from session_calls import (
     ASKS,
     STREAM,
@@ -82,6 +83,10 @@ async def test_a_session_outlives_its_process(how: signal.Signals) -> None:
                 while told[-1]["method"] != "notifications/resources/updated":
                     told.append(await events.message())
                 assert updated(told[-1]) == "thing://1"
+            async with b.connected() as c, c.open(tool("ask", token="t"), session) as stream:
+                assert (await Events(stream).message())["id"] > TURN, (
+                    "a late answer to another one finds no question"
+                )
             if how == signal.SIGKILL:
                 resuming = {**session, **STREAM, "Last-Event-ID": seen[-1].last_event_id}
                 rest = await at_b.send(None, resuming, method="GET")
