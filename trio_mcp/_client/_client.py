@@ -26,6 +26,7 @@ from .._core._skill_entries import (
     Skill,
 )
 from .._core._skills import resolve
+from .._core._tasks import TASK
 from .._errors import HEADER_MISMATCH, LocalProtocolError, McpError, RemoteProtocolError, RequestError
 from .._lazily import name_as_methods_of, names_for_users
 from .._limits import Limits, check_given, check_options, check_whole
@@ -339,7 +340,7 @@ class Client(LowLevelClient):
             answered = await call("tools/call", params, progress, hand_back=hand_back)
         if answered.result_type == "input_required":
             return read_result("tools/call", answered.result, InputRequiredResult)
-        if is_task(answered):
+        if (answered.result_type == TASK or "task" in answered.params) and is_task(answered):
             answered = await finish_task(await follower_of(self, answered), answered)
         result = read_result("tools/call", answered.result, CallToolResult)
         self._caches.outputs.check(name, result)

@@ -28,7 +28,7 @@ from .._endpoint._event_store import EventStore
 from .._endpoint._groups import Store
 from .._endpoint._websockets import GOODBYE, WebSocketCall
 from .._errors import ConnectionLost
-from .._limits import Limits, check_given
+from .._limits import Limits, check_given, check_kind
 from .._logs import Log
 from .._oauth._principal import ClientCertificate
 from .._server._server import Servable
@@ -409,9 +409,9 @@ class McpASGI:
             "authenticate": self._authenticate,
             "auth": self._auth,
             "event_store": self._event_store,
-            "store": self._store,
         }
         check_given(open_endpoint, given)
+        check_kind("store", self._store, Store | None)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:

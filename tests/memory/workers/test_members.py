@@ -136,7 +136,8 @@ async def test_a_process_that_does_not_answer_is_not_gone(autojump_clock: trio.t
 
 def posted(*messages: dict[str, Any]) -> PostBody:
     found = [parse_message(each) for each in messages]
-    return PostBody(b"", list(messages) if len(messages) > 1 else messages[0], found)
+    value: Any = list(messages) if len(messages) > 1 else next(iter(messages))
+    return PostBody(b"", value, found)
 
 
 def said(method: str, **params: Any) -> dict[str, Any]:
@@ -147,7 +148,11 @@ def said(method: str, **params: Any) -> dict[str, Any]:
 def test_what_lasts_of_what_a_client_says_is_said_again() -> None:
     """In an order that works; what is refused, or over, or does not last, is not. Nothing more is kept."""
     kept = KeptSession("ann")
-    handshake = {"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": {"name": "\ud800"}}
+    handshake: dict[str, Any] = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"roots": {}},
+        "clientInfo": {"name": "\ud800"},
+    }
     assert kept.note(posted(said("initialize", **handshake, _meta={"big": "x" * 100})), LIMITS)
     assert not kept.note(
         posted(said("tools/call", name="x"), said("notifications/cancelled", requestId=1)), LIMITS

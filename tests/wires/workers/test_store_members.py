@@ -133,7 +133,7 @@ async def test_one_that_has_no_room_for_a_session(tmp_path: Path, monkeypatch: p
 
     async with open_raw(named("b"), store=store) as b:
         with monkeypatch.context() as patched:
-            patched.setattr(LegacySession, "_keep", full)
+            patched.setattr(LegacySession, "keep", full)
             for _ in range(2):
                 refused = await b.send(tool("who"), session)
                 assert (refused.status, refused.error["message"]) == (503, "no room")
