@@ -380,7 +380,7 @@ class LegacySessions:
                     await self._go_on(call, id, taken)
                 except BaseException:
                     if id not in self._sessions:
-                        await self._give_back(id, store)
+                        await self._give_back(id, store)  # noqa: ASYNC102 - shields itself, and is bounded
                     raise
             else:
                 taking.owner = taken

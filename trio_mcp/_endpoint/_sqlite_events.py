@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Final, TypeVar, final
 
 import attrs
@@ -289,7 +289,6 @@ async def _opened(path: str | os.PathLike[str], bounds: _Bounds) -> AsyncGenerat
 
     database = await trio.to_thread.run_sync(connect)
     store = SqliteEventStore(database, bounds)
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(store._close)
         yield store
-    finally:
-        await store._close()  # noqa: ASYNC102 - shields itself, and is bounded

@@ -70,7 +70,7 @@ async def listening(group: Group, number: int, admitted: list[bool]) -> AsyncGen
             assert not admitted[-1] or notices_loss(stream)
 
     async with ours.listening() as listener, trio.open_nursery() as nursery:
-        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        nursery.start_soon(trio.serve_listeners, serve, [listener])  # noqa: ASYNC113 - it listens already
         yield
         nursery.cancel_scope.cancel()
 
