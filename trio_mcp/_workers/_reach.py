@@ -163,11 +163,16 @@ class StoreReach:
             return await _connect(Path(place))
         host, _, port = place.rpartition(":")
         stream = await _connect((host, int(port)))
-        if stream is None or await self._is_process(stream, process):
-            return stream
-        # Whoever has its port now: it is gone when its lease is over. The secret may also just have changed.
-        await trio.aclose_forcefully(stream)
-        raise no_answer()
+        if stream is None:
+            return None
+        try:
+            if await self._is_process(stream, process):
+                return stream
+            # Whoever has its port now: it is gone when its lease is over. The secret may also just have changed.
+            raise no_answer()
+        except BaseException:
+            stream.socket.close()
+            raise
 
     def listening(self) -> AbstractAsyncContextManager[trio.SocketListener]:
         """Listen at a socket of its own, or at the address that the store names; see `Reach.listening`."""
@@ -243,7 +248,6 @@ class StoreReach:
         except trio.BrokenResourceError:
             return False
         except trio.TooSlowError:
-            await trio.aclose_forcefully(stream)
             raise no_answer() from None
 
     def _proof(self, what: bytes, process: int, nonces: bytes) -> bytes:
