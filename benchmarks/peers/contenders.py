@@ -254,7 +254,17 @@ FLOORS: Final = (
         revisions=frozenset({"2026-07-28"}),
     ),
 )
-CONTENDERS: Final[tuple[Contender, ...]] = (OURS, LEAN, *HOSTED, LOW, *PROTECTED, *WATCHED, *STORED, *PEERS, *FLOORS)
+CONTENDERS: Final[tuple[Contender, ...]] = (
+    OURS,
+    LEAN,
+    *HOSTED,
+    LOW,
+    *PROTECTED,
+    *WATCHED,
+    *STORED,
+    *PEERS,
+    *FLOORS,
+)
 
 
 def find_contenders(names: Iterable[str], earlier: Path | None = None) -> tuple[Contender, ...]:
