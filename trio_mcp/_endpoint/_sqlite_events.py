@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from .._limits import check_seconds, check_whole
-from .._server._sqlite_files import make_private
+from .._server._sqlite_files import connect, naming
 from .._trio import check_trio_runs
 from ._event_store import EVENT_BYTES, EventShares, StoredEvent, weight_of
 
@@ -266,11 +266,10 @@ def open_events_of_group(
 
 @asynccontextmanager
 async def _opened(path: str | os.PathLike[str], bounds: _Bounds) -> AsyncGenerator[SqliteEventStore]:
-    def connect() -> sqlite3.Connection:
-        name = os.fspath(path)
-        if name and name != ":memory:":
-            make_private(name)
-        database = sqlite3.connect(name, check_same_thread=False)
+    name = os.fspath(path)
+
+    def begin() -> sqlite3.Connection:
+        database = connect(name, does_begin=True)
         try:
             database.execute("PRAGMA journal_mode = WAL")
             # A crash ends the sessions of what it loses, too; but a file that has tasks in it must stay sound.
@@ -287,7 +286,8 @@ async def _opened(path: str | os.PathLike[str], bounds: _Bounds) -> AsyncGenerat
             raise
         return database
 
-    database = await trio.to_thread.run_sync(connect)
+    with naming(name):
+        database = await trio.to_thread.run_sync(begin)
     store = SqliteEventStore(database, bounds)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store._close)

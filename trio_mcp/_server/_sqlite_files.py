@@ -9,8 +9,8 @@ import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar, final
 
@@ -39,20 +39,48 @@ WAL_ATTEMPTS: Final = 15
 _T = TypeVar("_T")
 
 
-def make_private(path: str) -> None:
-    """Create the file if there is none, readable for its owner alone; SQLite gives its other files the same mode.
+def connect(path: str, *, does_begin: bool = False) -> sqlite3.Connection:
+    """Open a file, or make one, that its owner alone may read, also what SQLite keeps beside it. In a thread.
+
+    What is none of SQLite stays as it is, with its mode.
+
+    Args:
+        path: The file; or nothing, or ``:memory:``.
+        does_begin: Whether transactions begin by themselves.
 
     Raises:
         OSError: It cannot be created, or has another owner.
+        sqlite3.Error: It cannot be opened, is locked for longer than `LOCK_SECONDS`, or is none of SQLite.
     """
-    path = os.path.realpath(path)  # the target of a link, which may not exist yet
+    files: list[str] = []
+    if path and path != ":memory:":
+        real = os.path.realpath(path)  # the target of a link, which may not exist yet
+        try:
+            # With this mode from the first moment. It is not open elsewhere, so closing it here ends no lock.
+            os.close(os.open(real, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except FileExistsError:
+            files = [real, f"{real}-wal", f"{real}-shm"] if Path(real).is_file() else []
+    level: Final = "DEFERRED" if does_begin else None
+    database = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=level, check_same_thread=False)
     try:
-        # With this mode from the first moment. It is not open elsewhere, so closing it here ends no lock.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        for one in (path, f"{path}-wal", f"{path}-shm"):
+        if files:
+            database.execute("PRAGMA schema_version")  # fails for what is none of SQLite
+        for file in files:
             with suppress(FileNotFoundError):
-                Path(one).chmod(0o600)  # by its name: closing a file that SQLite has open ends its locks
+                Path(file).chmod(0o600)  # by its name: closing a file that SQLite has open ends its locks
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+@contextmanager
+def naming(path: str) -> Generator[None]:
+    """Let errors name the file: SQLite does not say which it is."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 def use_wal(database: sqlite3.Connection) -> None:

@@ -21,7 +21,7 @@ from .._core._tasks import StoredTask, left_by_the_dead
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import check_seconds, check_whole
 from .._trio import check_trio_runs, wall_time
-from ._sqlite_files import LOCK_SECONDS, LifeSign, SqliteThread, lives, make_private, use_wal
+from ._sqlite_files import LifeSign, SqliteThread, connect, lives, naming, use_wal
 from ._task_rows import (
     MAX_WAITING,
     ROW_BYTES,
@@ -433,10 +433,8 @@ async def open_sqlite_task_store(
     name = os.fspath(path)
     is_file, now = bool(name) and name != ":memory:", wall_time()
 
-    def connect() -> SqliteTaskStore:
-        if is_file:
-            make_private(name)
-        database = sqlite3.connect(name, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+    def begin() -> SqliteTaskStore:
+        database = connect(name)
         store = SqliteTaskStore(database, bounds, os.path.realpath(name) if is_file else None)
         try:
             store._begin(now)
@@ -447,10 +445,8 @@ async def open_sqlite_task_store(
             raise
         return store
 
-    try:
-        store = await trio.to_thread.run_sync(connect)
-    except sqlite3.DatabaseError as error:
-        raise type(error)(f"{name}: {error}") from error  # SQLite does not say which file it is
+    with naming(name):
+        store = await trio.to_thread.run_sync(begin)
     try:
         yield store
     finally:

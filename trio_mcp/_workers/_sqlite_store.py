@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, final
@@ -23,7 +23,7 @@ from .._endpoint._shared import SessionStore, SharedStore, TakenSession
 from .._endpoint._sqlite_events import SqliteEventStore, open_events_of_group
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import check_seconds, check_whole
-from .._server._sqlite_files import LOCK_SECONDS, LifeSign, SqliteThread, lives, make_private, use_wal
+from .._server._sqlite_files import LifeSign, SqliteThread, connect, lives, naming, use_wal
 from .._server._sqlite_tasks import open_sqlite_task_store
 from .._server._task_store import SharedTaskStore
 from .._trio import check_trio_runs, open_hidden_nursery, wall_time
@@ -121,10 +121,10 @@ class SqliteStore(Store):
         # Left all at once, so that this takes no longer than leaving one of them.
         first, second, third = parts = [AsyncExitStack() for _ in range(3)]
         try:
-            with _naming(self._path):
+            with naming(self._path):
                 joined = await trio.to_thread.run_sync(_join, self._path, now)
-                first.push_async_callback(joined.leave)
-                events = await second.enter_async_context(open_events_of_group(self._path, max_age=self._max_age))
+            first.push_async_callback(joined.leave)
+            events = await second.enter_async_context(open_events_of_group(self._path, max_age=self._max_age))
             tasks = await third.enter_async_context(open_sqlite_task_store(self._path))
             sessions = _Sessions(joined, events, self._max_sessions, self._max_age)
             sign_of = partial(_sign_of, self._path)
@@ -136,14 +136,6 @@ class SqliteStore(Store):
                 async with open_hidden_nursery() as nursery:
                     for part in parts:
                         nursery.start_soon(part.aclose)
-
-
-@contextmanager
-def _naming(path: str) -> Generator[None]:
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise type(error)(f"{path}: {error}") from error  # SQLite does not say which file it is
 
 
 @final
@@ -178,8 +170,7 @@ def _sign_of(path: str, number: int) -> str:
 
 def _join(path: str, now: float) -> _Joined:
     """Open a file, and enter a process into it. In a thread."""
-    make_private(path)
-    database = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+    database = connect(path)
     try:
         number, secret = _begin(database, now)
         with suppress(FileNotFoundError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 import time
@@ -140,6 +141,21 @@ async def test_no_other_user_can_read_what_a_link_leads_to(tmp_path: Path) -> No
     finally:
         os.umask(before)
     assert rights == {"e": 0o600, "e-wal": 0o600, "e-shm": 0o600}
+
+
+@posix
+async def test_what_is_no_file_of_events_stays_as_it_is(tmp_path: Path) -> None:
+    """A folder that nobody could enter any more, for one."""
+    (tmp_path / "text").write_text("no database" * 100)
+    (tmp_path / "text").chmod(0o644)
+    (tmp_path / "folder").mkdir(0o755)
+    for name, problem in (("text", "file is not a database"), ("folder", "unable to open database file")):
+        path = tmp_path / name
+        before = path.stat().st_mode
+        with pytest.raises(sqlite3.DatabaseError, match=f"^{re.escape(f'{path}: {problem}')}$"):
+            async with open_store(path):
+                raise AssertionError
+        assert path.stat().st_mode == before
 
 
 async def test_what_a_killed_process_has_left_goes_when_it_is_too_old(

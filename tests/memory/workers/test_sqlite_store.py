@@ -228,12 +228,15 @@ async def test_a_file_of_others_is_refused(tmp_path: Path, table: str, problem: 
             database.execute(f"CREATE TABLE {table}")
     else:
         path.write_bytes(b"something else" * 1_000)
+    path.chmod(0o644)
     before = path.read_bytes()
     with pytest.raises(sqlite3.DatabaseError, match=problem) as caught:
         async with SqliteStore(path).open():
             raise AssertionError
     assert str(caught.value).startswith(f"{path}: ")
     assert str(caught.value).count(str(path)) == 1
+    if not table:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o644, "it is not ours"
     if "program" in problem and not problem.startswith("its tasks"):
         assert path.read_bytes() == before
 
