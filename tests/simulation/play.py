@@ -486,17 +486,19 @@ class _Http:
         try:
             with scope:
                 async with trio.open_nursery() as exchanges:
-                    async with app.running():
-                        self.app, self.exchanges = app, exchanges
-                        task_status.started()
-                        await stop.wait()
+                    try:
+                        async with app.running():
+                            self.app, self.exchanges = app, exchanges
+                            task_status.started()
+                            await stop.wait()
+                            if self.app is app:
+                                self.note(app)
+                    finally:
                         if self.app is app:
-                            self.note(app)
+                            self.app = None  # what comes now is not begun: the nursery ends
                     exchanges.cancel_scope.cancel(reason="the server has ended")
         finally:
             self._game.log.add("server-ended", conn=-1, how="cancelled" if scope.cancelled_caught else "return")
-            if self.app is app:
-                self.app = None
             ended.set()
 
     def note(self, app: McpASGI) -> None:

@@ -1042,6 +1042,27 @@ MISJUDGED = {
             ),
         ),
     ),
+    "a POST came behind the next one, in the very moment in which the server was gone": Program(
+        249306687676,
+        "sse",
+        (
+            Client(
+                "2025-06-18",
+                (
+                    Do("1", "listen", at=1.0, seconds=1.0, what=("x://followed",)),
+                    Do("2", script=(Step(seconds=3.0),)),
+                    Do("3", give_up=GiveUp("deadline")),
+                    Do("4", give_up=GiveUp("silence", seconds=0.2, at_most=1.0)),
+                    Do("5", "listen", at=0.5, seconds=25.354, what=("x://followed",)),
+                ),
+                watches=("resources",),
+                damages=(Damage("reorder", 8, seconds=1.0),),
+            ),
+        ),
+        limits="waiting",
+        ends_at=0.8,
+        end="drain",
+    ),
     "a call was given up while its answer lay behind log messages that filled a small line": Program(
         309076671649,
         "lines",
