@@ -409,7 +409,8 @@ decode, encode = _fastest_codec()
 `decode` raises `ValueError` for what is not JSON, not UTF-8 or not a finite number. `encode` is for plain values:
 for others it may raise `TypeError`, or write what the library makes of them; for a number that is not finite, for
 an integer of thousands of digits, and for half a surrogate pair, it raises `ValueError`, which says where it is.
-Both raise `RecursionError` about a thousand levels deep, and `ValueError` for integers of thousands of digits.
+Both raise `RecursionError` a thousand to ten thousand levels deep, as this Python has it, and `ValueError` for
+integers of thousands of digits.
 """
 
 

@@ -234,7 +234,7 @@ UNUSABLE: dict[str, Callable[[int], object]] = {
     "no JSON-RPC": lambda n: {"id": n},
     "method of null": lambda n: {"jsonrpc": "2.0", "id": n, "method": None, "result": {}},
     "a number nobody reads": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}' % (n, b"7" * 6000),
-    "too deep": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (n, b'{"n":' * 5000 + b"1" + b"}" * 5000),
+    "too deep": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}' % (n, b"[" * 99_999 + b"]" * 99_999),
     "id at the end": lambda n: b'{"result":{"n":%b},"jsonrpc":"2.0","id":%d}' % (b"7" * 6000, n),
     "no UTF-8": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":"\xff"}}' % n,
     "cut off": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":' % n,

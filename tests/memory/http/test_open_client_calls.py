@@ -323,7 +323,7 @@ UNUSABLE: dict[str, Callable[[int], object]] = {
     "only a notification": lambda n: {"jsonrpc": "2.0", "method": "notifications/message", "params": {}},
     "no JSON": lambda n: b"<html>",
     "a number nobody reads": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}' % (n, b"7" * 6000),
-    "too deep": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}' % (n, b"[" * 5000 + b"]" * 5000),
+    "too deep": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}' % (n, b"[" * 99_999 + b"]" * 99_999),
 }
 
 
