@@ -199,9 +199,12 @@ class Checker(ChangeRules):
         stream = None if request.out.stream is None else self.wire.streams[request.out.stream]
         if stream is None or stream.end is None or stream.end["i"] > request.goodbyes[0].i or request.answered:
             return False
+        reasons = {"ConnectionLost"}
         if stream.end["how"] == "complete":
-            return ended is not None and ended["how"] == "RemoteProtocolError" and self.ended_early(stream.number)
-        return ended is not None and ended["how"] == "ConnectionLost"
+            if not self.ended_early(stream.number):
+                return False
+            reasons.add("RemoteProtocolError")
+        return ended is not None and ended["how"] in reasons
 
     def ended_early(self, stream: int) -> bool:
         """Whether the wire has let a response end before its end."""

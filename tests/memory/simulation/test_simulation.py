@@ -1063,6 +1063,19 @@ MISJUDGED = {
         ends_at=0.8,
         end="drain",
     ),
+    "a response ended within its answer, and its server was gone when that was to be fetched": Program(
+        249306741225,
+        "no-get",
+        (
+            Client(
+                "2025-06-18",
+                (Do("1", script=(Step("ask", ask=Ask("2")),)),),
+                damages=(Damage("half_close", 4, size=100),),
+            ),
+        ),
+        ends_at=0.694,
+        end="drain",
+    ),
     "a call was given up while its answer lay behind log messages that filled a small line": Program(
         309076671649,
         "lines",
