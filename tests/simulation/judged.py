@@ -200,13 +200,22 @@ class Judged:
     def is_after(self, i: int, t: float, message: Message) -> bool:
         """Whether something happened after a message was looked at."""
         if not (self.is_prompt and message.together == 1):
-            return t > message.t + self.patience + self.tiny
+            behind = self.handling(message.conn, message.t) if self.patience else 0.0
+            return t > message.t + self.patience + behind + self.tiny
         if "max_outbox_bytes" not in self.begin["small"]:
             return i > message.i
         # An end whose own messages are not read looks at nothing, and gets nothing more until it does again.
         got = self.got[message.conn, message.end, message.link]
         later = next(iter(got[bisect(got, message.i) :]), math.inf)
         return i > later or t > message.t + UNREAD + self.stalled(message.conn) + self.tiny
+
+    def handling(self, conn: int, since: float) -> float:
+        """For how many seconds a client has handled notifications since then: what is slow holds up reading."""
+        ends = {(event["token"], event["n"], event["kind"]): event["t"] for event in self.by_kind["told-ended"]}
+        told = [event for event in self.by_kind["told"] if event["client"] == conn and event["t"] >= since]
+        return float(
+            sum(ends.get((event["token"], event["n"], event["kind"]), event["t"]) - event["t"] for event in told)
+        )
 
     @functools.cached_property
     def got(self) -> dict[tuple[int, str, int], list[int]]:

@@ -1076,6 +1076,25 @@ MISJUDGED = {
         ends_at=0.694,
         end="drain",
     ),
+    "a call failed while its answer lay behind more log messages than a slow client handles in three seconds": Program(
+        249306753000,
+        "http",
+        (
+            Client(
+                "2025-11-25",
+                (
+                    Do(
+                        "1",
+                        "prompt",
+                        script=(*[Step("log", count=12)] * 3, Step("progress", count=5)),
+                        progress="raise",
+                    ),
+                ),
+                slow=True,
+            ),
+        ),
+        limits="notices",
+    ),
     "a call was given up while its answer lay behind log messages that filled a small line": Program(
         309076671649,
         "lines",
