@@ -36,9 +36,10 @@ async def open_client(
 
     But a handler that fails does not become an answer that says so little: its own exception is raised by the
     call, as itself, with its traceback. What no call has raised, because the caller had given up, the handler was
-    that of a notification or one of this client's own (`on_elicit` …), a task of `Context.start_soon` has failed,
-    or the call was part of a batch, is raised when the block is left; several together as an `ExceptionGroup`. If
-    the block has raised something by itself, that comes out, with a note of the others.
+    that of a notification or one of this client's own (`on_elicit` …), the call had become a task, a task of
+    `Context.start_soon` has failed, or the call was part of a batch, is raised when the block is left; several
+    together as an `ExceptionGroup`. If the block has raised something by itself, that comes out, with a note of
+    the others.
 
     What a handler says on purpose stays an answer: a `ToolError`, a `RequestError`, arguments that do not fit.
 

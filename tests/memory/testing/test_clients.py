@@ -61,6 +61,11 @@ def printer() -> Server[Any]:
         ctx.start_soon(jam, until=until)
         return "printing"
 
+    @server.tool(task="required", ttl=86_400, poll=60)
+    async def jam_overnight() -> None:
+        await trio.sleep(8 * 3_600)
+        raise OutOfPaper("in the morning")
+
     @server.resource("printer://tray")
     def tray() -> str:
         raise OutOfPaper("read")
@@ -170,6 +175,16 @@ async def test_what_a_task_raises_that_a_handler_has_started_comes_out_at_the_en
     async with open_client(printer(), revision=revision, raise_exceptions=False) as client:
         await client.call_tool("jam_later", {"until": until})
         await trio.testing.wait_all_tasks_blocked()
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_what_a_task_of_the_extension_raises_comes_out_at_the_end(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Its request was answered long ago. What polls for it is answered as ever."""
+    with pytest.raises(OutOfPaper, match="in the morning"):
+        async with open_client(printer(), revision=revision) as client:
+            assert (await client.call_tool("jam_overnight")).is_error
 
 
 async def test_the_exception_of_a_block_comes_out_with_a_note_of_others(
