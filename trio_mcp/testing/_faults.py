@@ -78,6 +78,9 @@ class Fault:
     ``"reset"``       the connection is lost before it        the same, before byte ``at``
     ================  ======================================  ===========================================
 
+    The same bytes are hit in whatever pieces they are sent and received. Bytes that come twice do so when all
+    ``size`` of them have come.
+
     Args:
         kind: What goes wrong.
         direction: In which direction, as the end that is wrapped sees it.
