@@ -58,8 +58,8 @@ class Recorder:
     Each message is a line of JSON: ``time`` (a date of ISO 8601), ``at`` (seconds from the beginning, on Trio's
     clock), ``direction`` (``"sent"`` or ``"received"``) and ``message``. It is what ``trio-mcp --record`` writes.
     Texts and numbers are masked in members whose names say that they are secrets, such as ``password``,
-    ``api_key`` or ``accessToken``, also where a text is JSON, and in URLs passwords and such parameters; other
-    texts are recorded as they are, so look at a record before you share it.
+    ``api_key`` or ``accessToken``, the ``value`` beside such a ``name``, also where a text is JSON, and in URLs
+    passwords and such parameters; other texts are recorded as they are, so look at a record before you share it.
 
     Args:
         path: The file. What it held before is gone. Default: none; the record is kept in memory, up to 64 MiB.

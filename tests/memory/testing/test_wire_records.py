@@ -365,6 +365,18 @@ async def test_texts_that_show_secrets_are_masked(subtests: pytest.Subtests) -> 
             '{"properties": {"secrets": {"type": "object"}, "token": "t0p"}, "secret": {"type": "t0p"}}',
             '{"properties": {"secrets": {"type": "object"}, "token": "***"}, "secret": {"type": "***"}}',
         ),
+        (
+            '{"tokenValue": "t0p", "private_key_pem": "t0p", "passwordHash": "t0p", "Bearer": "t0p", "tokenCount": 4}',
+            '{"tokenValue": "***", "private_key_pem": "***", "passwordHash": "***", "Bearer": "***", "tokenCount": 4}',
+        ),
+        (
+            '{"user[password]": "t0p", "Password ": "t0p", "API Key": "t0p", "signing_key": "t0p", "monkey": "ann"}',
+            '{"user[password]": "***", "Password ": "***", "API Key": "***", "signing_key": "***", "monkey": "ann"}',
+        ),
+        (
+            '[{"name": "API_TOKEN", "value": "t0p"}, {"name": "REGION", "value": "ann"}, {"name": 1, "value": 2}]',
+            '[{"name": "API_TOKEN", "value": "***"}, {"name": "REGION", "value": "ann"}, {"name": 1, "value": 2}]',
+        ),
         ('{"user": "ann", "password": "t0p", "x": [', '{"user": "ann", "password": ***'),
         ('{"say": "{\\"api_key\\": {\\"a\\": \\"t0p', '{"say": "{\\"api_key\\": ***'),
         ('{"user":  "ann"}', '{"user":  "ann"}'),
