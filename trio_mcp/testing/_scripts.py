@@ -6,10 +6,9 @@ Either end of any channel. What a message must look like, and how a difference i
 from __future__ import annotations
 
 import json
-import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
@@ -349,11 +348,10 @@ async def scripted_server(script: Script, *, within: float = WITHIN) -> AsyncGen
         async def follow() -> None:
             problem: ScriptMismatch | None = None
             try:
-                if callable(script):
-                    await script(peer)
-                else:
-                    await peer.play(script)
-                await peer.expect_end(within=math.inf)
+                await _play(script, peer)
+                with suppress(*_ENDS):
+                    shown = shown_json(await peer._receive())
+                    raise ScriptMismatch(f"the script is over, and this came:\n  {shown}")
             except ScriptMismatch as error:
                 problem = error
             if problem is not None:
@@ -416,6 +414,18 @@ async def scripted_client(
         finally:
             with trio.move_on_after(min(within, WITHIN), shield=True):
                 await channel.aclose()
+
+
+async def _play(script: Script, peer: ScriptedPeer) -> None:
+    given: Any = script  # users err
+    played: Any = given(peer) if callable(given) else None
+    if hasattr(played, "__await__"):
+        await played
+    elif isinstance(given, Sequence):
+        await peer.play(cast("Sequence[Say | Expect]", given))
+    else:
+        kinds = "a list of Expect and Say, or an async function that is given the peer"
+        raise TypeError(f"a script must be {kinds}, not {script!r}")
 
 
 async def _cancel_after(seconds: float, scope: trio.CancelScope) -> None:

@@ -146,7 +146,7 @@ async def test_what_comes_after_the_script_is_one_too_many() -> None:
     async def script(peer: ScriptedPeer) -> None:
         await peer.accept("2025-11-25")
 
-    with pytest.raises(ScriptMismatch, match="ping"):
+    with pytest.raises(ScriptMismatch, match=r"the script is over, and this came:\n.*ping"):
         async with scripted_server(script) as channel, open_client(channel, era="legacy") as client:
             await client.ping()
 
@@ -232,6 +232,11 @@ async def test_what_is_no_script_and_no_server_is_told() -> None:
         async with scripted_server(steps) as channel:
             await channel.send([Outgoing(b"{}")])
             await channel.receive()
+    no_scripts: list[Any] = [None, repr, 7]
+    for no_script in no_scripts:
+        with pytest.raises(TypeError, match=r"a script must be a list of Expect and Say, or an async function"):
+            async with scripted_server(no_script) as channel:
+                await channel.receive()
     url: Any = "http://localhost/mcp"
     with pytest.raises(TypeError, match=r"needs a server in this process .* not str"):
         async with scripted_client(url):
