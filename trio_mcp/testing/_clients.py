@@ -16,7 +16,7 @@ from .._channel import Channel, Incoming, Outgoing, Received
 from .._client import _open
 from .._client._client import Client
 from .._client._listen import entered_in_trio
-from .._client._open import ClientOptions, ServesChannels
+from .._client._open import ClientOptions, ServesChannels, kind_of, serves_channels
 from .._codec._jsonrpc import RequestId
 from .._oauth._principal import Principal
 from .._peer._exchange import FailureReport, reporting_failures
@@ -59,10 +59,10 @@ async def open_client(
         TypeError: It is no server in this process, or an option is unknown.
         Others: As `trio_mcp.open_client`, and what handlers raise.
     """
-    if not isinstance(server, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
+    if not serves_channels(server):
         raise TypeError(
             "trio_mcp.testing.open_client opens clients of servers in this process (a Server or a Proxy), not of "
-            f"{type(server).__name__}; trio_mcp.open_client opens all others"
+            f"{kind_of(server)}; trio_mcp.open_client opens all others"
         )
     options.setdefault("request_timeout", math.inf)
     failures = _Failures()

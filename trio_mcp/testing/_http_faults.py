@@ -116,7 +116,9 @@ class FaultyApp(WithFaults[HttpFault]):
 
     Lifespans and WebSockets pass as they are. A request whose connection is closed, or whose response ends early,
     is a disconnect for the application, which has ended it when the client sees the connection close. A request
-    that was to arrive after the next one stays away if there is no next one: put deadlines around calls.
+    that was to arrive after the next one stays away if there is no next one. A response that is lost is waited
+    for, as is the first one to a duplicate, and that of the stream of a session ends with the client. So put
+    deadlines around calls.
 
     Args:
         app: The application that works: `McpASGI`, or what it is mounted in.

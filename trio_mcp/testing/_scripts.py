@@ -17,7 +17,7 @@ import trio
 from .._absent import ABSENT
 from .._bindings._memory import memory_channel_pair
 from .._channel import Channel, Incoming, Outgoing, TooLarge
-from .._client._open import ServesChannels
+from .._client._open import ServesChannels, kind_of, serves_channels
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import RequestId, read_id
 from .._errors import METHOD_NOT_FOUND, ConnectionLost
@@ -399,10 +399,10 @@ async def scripted_client(
     async with open_hidden_nursery() as nursery:
         if isinstance(server, Channel):
             channel: Channel = server
-        elif not isinstance(server, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
+        elif not serves_channels(server):
             raise TypeError(
                 "a scripted client needs a server in this process (a Server or a Proxy), or a Channel, not "
-                f"{type(server).__name__}"
+                f"{kind_of(server)}"
             )
         else:
             channel, theirs = memory_channel_pair()
@@ -424,8 +424,7 @@ async def _play(script: Script, peer: ScriptedPeer) -> None:
     elif isinstance(given, Sequence):
         await peer.play(cast("Sequence[Say | Expect]", given))
     else:
-        kinds = "a list of Expect and Say, or an async function that is given the peer"
-        raise TypeError(f"a script must be {kinds}, not {script!r}")
+        raise TypeError(f"a script must be a list of Expect and Say, or an async function, not {script!r}")
 
 
 async def _cancel_after(seconds: float, scope: trio.CancelScope) -> None:

@@ -385,15 +385,15 @@ FAULTS: Final[Sequence[tuple[Callable[[Channel], Channel], str, str]]] = (
     ),
     (ClosesForEver, "test_messages_arrive_whole", r"aclose\(\) has not returned within 1 s"),
     (LeavesATask, "test_nothing_is_left", "a task: the reader of a channel"),
-    (HangsWhenClosed, "test_closing_wakes_who_receives", r"after aclose\(\), each time"),
+    (HangsWhenClosed, "test_closing_wakes_who_receives", r"receive\(\) to raise .* after aclose"),
     (LeaksItsOwnEnd, "test_nothing_is_sent_through_a_closed_channel", "not BrokenResourceError"),
     (
         LeaksItsOwnEnd,
         "test_who_does_not_read_stops_who_sends",
         r"a send\(\) that waits .* not BrokenResourceError",
     ),
-    (ReturnsText, "test_messages_arrive_whole", r"receive\(\) must return a list of Incoming, .*, not \['"),
-    (ReturnsOne, "test_messages_arrive_in_order", r"must return a list of Incoming, .*, not Incoming\("),
+    (ReturnsText, "test_messages_arrive_whole", r"receive\(\) must return a list of Incoming or .*, not \['"),
+    (ReturnsOne, "test_messages_arrive_in_order", r"must return a list of Incoming or .*, not Incoming\("),
     (TakesLittle, "test_messages_arrive_whole", "`sizes` must go through, and 70061 bytes were TooLarge"),
 )
 

@@ -251,6 +251,10 @@ async def test_only_servers_in_this_process_are_opened_so() -> None:
     with pytest.raises(TypeError, match=r"not of str; trio_mcp\.open_client opens all others"):
         async with open_client("http://localhost/mcp"):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
             pass
+    a_class: Any = Server  # which has the methods that a server has
+    with pytest.raises(TypeError, match=r"not of the class Server; trio_mcp\.open_client opens all others"):
+        async with open_client(a_class):
+            pass
 
 
 async def test_thirty_idle_minutes_take_no_time(autojump_clock: trio.testing.MockClock) -> None:

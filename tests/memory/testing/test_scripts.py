@@ -237,10 +237,11 @@ async def test_what_is_no_script_and_no_server_is_told() -> None:
         with pytest.raises(TypeError, match=r"a script must be a list of Expect and Say, or an async function"):
             async with scripted_server(no_script) as channel:
                 await channel.receive()
-    url: Any = "http://localhost/mcp"
-    with pytest.raises(TypeError, match=r"needs a server in this process .* not str"):
-        async with scripted_client(url):
-            pass
+    no_servers: list[tuple[Any, str]] = [("http://localhost/mcp", "str"), (Server, "the class Server")]
+    for no_server, kind in no_servers:
+        with pytest.raises(TypeError, match=rf"needs a server in this process .* not {kind}$"):
+            async with scripted_client(no_server):
+                pass
 
 
 async def test_the_end_can_be_expected() -> None:
