@@ -6,7 +6,8 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from typing import Final, final
+from types import TracebackType
+from typing import Any, Final, final
 
 import attrs
 from typing_extensions import Unpack
@@ -116,6 +117,7 @@ class _Failures:
     on_the_way: deque[Exception | None] = attrs.field(factory=deque[Exception | None], init=False)
     _of_requests: dict[RequestId, Exception] = attrs.field(factory=dict[RequestId, Exception], init=False)
     _unseen: list[BaseException] = attrs.field(factory=list[BaseException], init=False)
+    _given: list[tuple[Exception, TracebackType | None]] = attrs.field(factory=list[Any], init=False)
 
     def note(self, id: RequestId | None, error: BaseException) -> None:
         """Note what the handler of a request has raised; see `reporting_failures`."""
@@ -133,13 +135,15 @@ class _Failures:
             return None
         return self._of_requests.pop(message.answers[0], None)
 
-    def seen(self, error: Exception) -> None:
-        """Forget an exception: its call raises it."""
+    def give(self, error: Exception) -> None:
+        """Note that a call is given an exception, which it raises unless its caller has given up meanwhile."""
+        self._given = [each for each in self._given if _is_untouched(*each)]
+        self._given.append((error, error.__traceback__))
         self._unseen = [other for other in self._unseen if other is not error]
 
     def raise_unseen(self) -> None:
         """Raise what no call has raised."""
-        unseen, self._unseen = self._unseen, []
+        unseen = self._taken()
         if len(unseen) == 1:
             raise unseen[0]
         if unseen:
@@ -147,8 +151,17 @@ class _Failures:
 
     def mention_in(self, error: BaseException) -> None:
         """Add notes of what no call has raised to another exception."""
-        for unseen in self._unseen:
+        for unseen in self._taken():
             error.add_note(f"besides, a handler has raised {unseen!r}")
+
+    def _taken(self) -> list[BaseException]:
+        unseen, given, self._unseen, self._given = self._unseen, self._given, [], []
+        return [*unseen, *(error for error, traceback in given if _is_untouched(error, traceback))]
+
+
+def _is_untouched(error: Exception, traceback: TracebackType | None) -> bool:
+    """Return whether nobody has raised an exception since it had this traceback: raising adds to it."""
+    return error.__traceback__ is traceback
 
 
 class _End(Channel):
@@ -209,5 +222,5 @@ class _ClientEnd(_End):
             failure = self._failures.on_the_way.popleft()
             if failure is not None and isinstance(message, Incoming):
                 message.failure = failure
-                self._failures.seen(failure)
+                self._failures.give(failure)
         return received

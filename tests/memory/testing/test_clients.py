@@ -200,6 +200,36 @@ async def test_the_exception_of_a_block_comes_out_with_a_note_of_others(
     assert "OutOfPaper" in caught.value.__notes__[0]
 
 
+@pytest.mark.parametrize("revision", ERAS)
+async def test_what_calls_were_given_that_were_cancelled_at_once_is_not_lost(revision: str) -> None:
+    """The first of several calls that fails cancels the others, whose answers may be there already."""
+    server: Server[Any] = Server("printers")
+    begun, all_there = 0, trio.Event()
+
+    @server.tool
+    async def jam_together() -> None:
+        nonlocal begun
+        begun += 1
+        if begun % 3 == 0:
+            all_there.set()
+        await all_there.wait()
+        raise OutOfPaper("all trays")
+
+    for _ in range(10):
+        all_there = trio.Event()
+        failures: list[OutOfPaper] = []
+        with pytest.raises(OutOfPaper) as caught:
+            async with open_client(server, revision=revision) as client:
+                try:
+                    async with trio.open_nursery() as nursery:
+                        for _ in range(3):
+                            nursery.start_soon(client.call_tool, "jam_together")
+                except* OutOfPaper as group:
+                    failures += [failure for failure in group.exceptions if isinstance(failure, OutOfPaper)]
+                raise failures[0]
+        assert len(failures) + len(getattr(caught.value, "__notes__", [])) == 3
+
+
 async def test_a_handler_of_the_client_that_fails_is_no_secret() -> None:
     """An `assert` in `on_elicit` would otherwise be an error that the server gets."""
 
