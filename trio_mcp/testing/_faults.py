@@ -230,11 +230,14 @@ class Faulty(WithFaults[Fault], Channel):
         faults: What goes wrong.
 
     Raises:
+        TypeError: It is no channel.
         ValueError: A fault is one of bytes, is before the first message, or half closes what is sent, which no
             channel can.
     """
 
     def __init__(self, channel: Channel, faults: Sequence[Fault] = ()) -> None:
+        if not isinstance(channel, Channel):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
+            raise TypeError(f"Faulty wraps a Channel, not {type(channel).__name__}; FaultyStream wraps bytes")
         places = by_place(faults, OF_MESSAGES)
         for fault in faults:
             if fault.at < 1:

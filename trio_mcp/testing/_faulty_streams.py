@@ -40,10 +40,15 @@ class FaultyStream(WithFaults[Fault], trio.abc.HalfCloseableStream):
         faults: What goes wrong.
 
     Raises:
+        TypeError: It is no stream.
         ValueError: A fault is one of messages.
     """
 
     def __init__(self, stream: trio.abc.Stream, faults: Sequence[Fault] = ()) -> None:
+        if not isinstance(stream, trio.abc.Stream):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
+            raise TypeError(
+                f"FaultyStream wraps a trio.abc.Stream, not {type(stream).__name__}; Faulty wraps a Channel"
+            )
         places = by_place(faults, OF_BYTES)
         super().__init__(faults)
         self._inner: Final = stream

@@ -86,6 +86,8 @@ class HttpFault:
             raise ValueError(f"kind must be one of {', '.join(get_args(HttpFaultKind))}, not {self.kind!r}")
         check_whole("at", self.at)
         check_whole("size", self.size, at_least=0)
+        check_whole("status", self.status)
+        check_whole("retry_after", self.retry_after or 0, at_least=0)
         if not 400 <= self.status <= 599:
             raise ValueError(f"status must be from 400 to 599, not {self.status!r}")
         if self.seconds is not None:
@@ -130,6 +132,8 @@ class FaultyApp(WithFaults[HttpFault]):
     """
 
     def __init__(self, app: AsgiApplication, faults: Sequence[HttpFault] = ()) -> None:
+        if not callable(app):
+            raise TypeError(f"FaultyApp wraps an ASGI application, as McpASGI(server), not {type(app).__name__}")
         for fault in faults:
             if not isinstance(fault, HttpFault):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
                 raise TypeError(f"what goes wrong over HTTP is an HttpFault, not {fault!r}")

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 import trio
@@ -377,6 +377,14 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: Faulty.random(memory_channel_pair()[0], 1, kinds=["split"]), r"reset, not \['split'\]"),
     (lambda: Faulty.random(memory_channel_pair()[0], 1, kinds="drop"), "reset, not 'drop'"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     (lambda: FaultyStream.random(trio.testing.memory_stream_pair()[0], 1, kinds=["reorder"]), "kinds must be"),
+    (
+        lambda: Faulty(cast("Any", trio.testing.memory_stream_pair()[0])),
+        "a Channel, not StapledStream; FaultyStream",
+    ),
+    (
+        lambda: FaultyStream(cast("Any", memory_channel_pair()[0])),
+        "Stream, not MemoryChannel; Faulty wraps a Channel",
+    ),
 ]
 
 
