@@ -76,7 +76,8 @@ class ScriptedPeer:
     `scripted_server` or `scripted_client`, or on a channel of your own.
 
     In what is expected, ``...`` stands for any value, ``...: ...`` in an object for whatever else it has, ``...``
-    at the end of a list for further items, and `Same` for one value in several places, such as an id::
+    at the end of a list for further items, `Same` for one value in several places, such as an id, and any other
+    object for what is equal to it, such as ``pytest.approx(0.3)``::
 
         call = await peer.expect({"jsonrpc": "2.0", "id": Same("call"), "method": "tools/call", ...: ...})
         await peer.say({"jsonrpc": "2.0", "id": Same("call"), "result": {"content": []}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 import trio
@@ -269,6 +270,10 @@ PATTERNS: list[tuple[object, object, list[str]]] = [
     ([1], [2], ["$[0]: expected 1, got 2"]),
     (1, 1.0, []),
     (1, True, ["$: expected 1, got true"]),
+    (False, 0, ["$: expected false, got 0"]),
+    ({"a": pytest.approx(0.3), "b": mock.ANY}, {"a": 0.1 + 0.2, "b": True}, []),
+    ({"a": pytest.approx(0.3)}, {"a": 0.4}, ["$.a: expected 0.3 ± 3.0e-07, got 0.4"]),
+    ({"protocolVersion": Revision.V2025_11_25}, {"protocolVersion": "2025-11-25"}, []),
     (None, 0, ["$: expected null, got 0"]),
     ({"a": Same("x"), "b": Same("x")}, {"a": 1, "b": 1}, []),
     ({"a": Same("x"), "b": Same("x")}, {"a": 1, "b": 2}, ["$.b: expected 1, got 2"]),
