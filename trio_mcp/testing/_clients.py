@@ -170,6 +170,7 @@ class _End(Channel):
     def __init__(self, inner: MemoryChannel, failures: _Failures) -> None:
         self._inner: Final = inner
         self._failures: Final = failures
+        self.transport = inner.transport
 
     @property
     def description(self) -> str:

@@ -10,8 +10,8 @@ import trio
 import trio.testing
 
 import trio_mcp
-from trio_mcp import Context, Principal, RequestError, Revision, Server, ToolError
-from trio_mcp.testing import open_client
+from trio_mcp import Context, Principal, RequestError, Revision, Server, ToolError, memory_channel_pair
+from trio_mcp.testing import Faulty, open_client
 
 ERAS = ["2025-03-26", "2025-11-25", "2026-07-28"]
 
@@ -274,6 +274,16 @@ async def test_a_client_can_be_somebody() -> None:
         assert [tool.name async for tool in client.list_tools()] == []
     async with open_client(server) as client:
         assert (await client.call_tool("open_it")).text == "opened for None"
+
+
+async def test_the_transport_is_the_one_beneath(caplog: pytest.LogCaptureFixture) -> None:
+    """In records, too, which a test may want to see; also where things go wrong on it."""
+    server: Server[Any] = Server("printer")
+    with caplog.at_level("INFO", logger="trio_mcp.access"):
+        async with open_client(server) as client:
+            await client.list_tools()
+    assert {getattr(record, "transport", None) for record in caplog.records} == {"memory"}
+    assert Faulty(memory_channel_pair()[0]).transport == "memory"
 
 
 async def test_only_servers_in_this_process_are_opened_so() -> None:
