@@ -40,7 +40,7 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # calls over HTTP are cancelled whose answers are lost; 60,551 before what attackers found in the kit for tests: ends of channels
 # that were not tested, failures of tasks and of cancelled calls, faults in any pieces, replays of tasks, mistakes that it took.
 FILES: Final = 284
-CODE_LINES: Final = 60_669
+CODE_LINES: Final = 60_660
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

@@ -59,6 +59,9 @@ class HttpFault:
                       never; the connection stays open
     ================  =====================================================================================
 
+    What goes wrong in a response has happened when its request has come, also if the response is shorter than
+    ``size``, and nothing is wrong with it.
+
     Args:
         kind: What goes wrong.
         at: Which request, from 1, of those with this `method`.
@@ -183,7 +186,7 @@ class FaultyApp(WithFaults[HttpFault]):
         body = await _body_of(receive)
         fault = self._fault_of(scope, body)
         late, self._late = self._late, []
-        exchange = _Exchange(body, fault, send, late, self._note)
+        exchange = _Exchange(body, fault, send, late)
         try:
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(exchange.listen, receive)
@@ -223,8 +226,7 @@ class FaultyApp(WithFaults[HttpFault]):
         self.requests.update(methods)
         for fault in self.faults:
             if fault.method in methods and self.requests[fault.method] == fault.at:
-                if fault.kind not in _OF_BODIES:
-                    self._note(fault)
+                self._note(fault)
                 return fault
         return None
 
@@ -233,20 +235,13 @@ class FaultyApp(WithFaults[HttpFault]):
 class _Exchange:
     """One request on its way to the application, and the response on its way back."""
 
-    def __init__(
-        self,
-        body: bytes,
-        fault: HttpFault | None,
-        send: _Send,
-        late: Sequence[trio.Event],
-        note: Callable[[HttpFault], object],
-    ) -> None:
+    def __init__(self, body: bytes, fault: HttpFault | None, send: _Send, late: Sequence[trio.Event]) -> None:
         self._body: Final = body
-        self._fault: Final = fault if fault is not None and fault.kind in _OF_BODIES else None
+        self._kind: Final = None if fault is None else fault.kind
         self.pause: Final = 0.0 if fault is None else fault.pause
-        # Bytes of the response before it goes wrong.
-        self._left: float = math.inf if self._fault is None else self._fault.size
-        self._note: Final = note
+        self._left: float = (
+            math.inf if fault is None else fault.size
+        )  # bytes of the response before it goes wrong
         self._send: Final = send
         self._late: Final = late
         self._is_closed = False  # by what went wrong
@@ -286,20 +281,18 @@ class _Exchange:
             await trio.lowlevel.checkpoint()  # sending after a disconnect is no error
             return
         part, is_last = bytes(message.get("body", b"")), not message.get("more_body", False)
-        kind = None if self._fault is None else self._fault.kind
-        is_there = len(part) > self._left or (len(part) == self._left and is_last and kind != "corrupt")
-        if self._fault is None or message["type"] != "http.response.body" or not is_there:
+        is_before = message["type"] != "http.response.body" or len(part) < self._left
+        if is_before or (len(part) == self._left and not is_last) or self._kind not in _OF_BODIES:
             self._left -= len(part)
             await self._send(message)
             return
-        self._note(self._fault)
         at, self._left = int(self._left), math.inf
-        if kind == "corrupt":
+        if self._kind == "corrupt":
             await self._send({**message, "body": damaged(part, at, 1)})
             return
-        ends = kind == "half_close"
+        ends = self._kind == "half_close"
         await self._send({"type": "http.response.body", "body": part[:at], "more_body": not ends})
-        if ends or kind == "cut":
+        if ends or self._kind == "cut":
             self._is_closed = True
             self._gone.set()
             return

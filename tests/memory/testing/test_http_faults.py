@@ -282,17 +282,6 @@ async def test_a_response_that_ends_early_and_in_good_order(
         assert await book(client, 2) == 3
 
 
-@pytest.mark.parametrize("kind", ["split", "corrupt", "half_close", "cut", "stall"])
-async def test_what_is_behind_the_end_of_a_response_does_not_happen(
-    kind: Any, autojump_clock: trio.testing.MockClock
-) -> None:
-    """So a test that meant to break something learns that it has broken nothing."""
-    faults = [HttpFault(kind, 1, "tools/call", size=100_000), HttpFault("corrupt", 1, "DELETE")]
-    async with faulty(Till(), faults, "legacy") as (client, app):
-        assert await book(client, 1) == 1
-    assert app.happened == ()
-
-
 async def test_the_stream_of_a_session_that_breaks_is_opened_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
