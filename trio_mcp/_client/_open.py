@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypedDict, final, get_args, runtime_checkable
+from typing import Final, Literal, Protocol, TypeAlias, TypedDict, TypeGuard, final, get_args, runtime_checkable
 
 import attrs
 import trio
@@ -171,16 +171,23 @@ def connector_for(
         return Connector(open=open_process, restart=target.restart, survives_probe=True)
     if isinstance(target, Channel):
         return Connector(open=partial(_open_given, target))
-    given: Any = target
-    is_class = isinstance(given, type)  # that of a server looks like one
-    kind = f"the class {given.__name__}" if is_class else type(given).__name__
-    if not is_class and isinstance(target, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
+    if serves_channels(target):
         return Connector(open=partial(_open_in_process, target), survives_probe=True)
     raise TypeError(
         "a client is opened on a URL, HttpServerParameters, WebSocketServerParameters, StdioServerParameters, "
-        f"TcpServerParameters, UnixServerParameters, a Server, a Proxy or a Channel, not on {kind}"
-        f"{_meant(given)}"
+        f"TcpServerParameters, UnixServerParameters, a Server, a Proxy or a Channel, not on {kind_of(target)}"
+        f"{_meant(target)}"
     )
+
+
+def serves_channels(given: object) -> TypeGuard[ServesChannels]:
+    """Whether it is a server in this process. The class of one looks like one."""
+    return not isinstance(given, type) and isinstance(given, ServesChannels)
+
+
+def kind_of(given: object) -> str:
+    """Return what was given in place of a server, for an error."""
+    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
 
 
 def _meant(given: object) -> str:

@@ -505,7 +505,9 @@ class McpASGI:
         except Exception as error:
             # The boundary of the application: the host decides how to go on.
             _log.exception("the server did not %s", "end in good order" if has_started else "start")
-            kind = "shutdown" if has_started else "startup"
-            await send({"type": f"lifespan.{kind}.failed", "message": type(error).__name__})
+            kind, told = "shutdown" if has_started else "startup", type(error).__name__
+            if self._endpoint is not None and not has_started:
+                told = "it runs already; clients of one application share what open_asgi_client(app) opens"
+            await send({"type": f"lifespan.{kind}.failed", "message": told})
         else:
             await send({"type": "lifespan.shutdown.complete"})

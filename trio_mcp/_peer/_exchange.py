@@ -845,9 +845,12 @@ reporting_failures: Final[ContextVar[FailureReport | None]] = ContextVar("trio_m
 
 
 def report_failure(sink: object, id: RequestId | None, error: BaseException) -> None:
-    """Tell whoever has opened the connection, if they want to know, what a handler has raised."""
+    """Tell whoever has opened the connection, if they want to know, what a handler has raised.
+
+    A task is a sink of its own, with that of the request which it was as `caller`.
+    """
     report = reporting_failures.get()
-    if report is not None and report.sink is sink:
+    if report is not None and report.sink is getattr(sink, "caller", sink):
         report.note(id, error)
 
 

@@ -23,10 +23,11 @@ MASKED: Final = "***"
 """What stands in a record in place of a secret."""
 
 _SECRET: Final = re.compile(
-    r"((?i:pass(words?|wd|phrase|code)|secrets?|tokens?|jwt|(api|access|private|secret)[_-]?keys?|authorization"
-    r"|credentials?|cookies?|code[_-]?verifier|device[_-]?code|client[_-]?assertion)"
+    r"((?i:pass(words?|wd|phrase|code)|secrets?|tokens?|jwt|bearer|authorization|credentials?|cookies?"
+    r"|(api|access|private|secret|signing|encryption|ssh)[ _.-]?keys?|code[_-]?verifier|device[_-]?code"
+    r"|client[_-]?assertion)(?i:[_-]?(value|hash|confirmation|base|pem))?"
     # Short names only as words of their own: a "spin" is no PIN.
-    r"|(?<![A-Za-z])(?i:pwd|otp|pin)|(?<=[a-z0-9])(Pwd|PWD|Otp|OTP|Pin|PIN))[_-]?[0-9]*$"
+    r"|(?<![A-Za-z])(?i:pwd|otp|pin)|(?<=[a-z0-9])(Pwd|PWD|Otp|OTP|Pin|PIN))[_-]?[0-9]*\W*$"
 )
 _NAME: Final = re.compile(r"""(?<![\w$.-])([\w$.-]{1,100})\\*["']?\s*[:=]""")
 """What stands before a value, in JSON, in JSON within a text, and in what people write."""
@@ -69,8 +70,10 @@ def masked(value: Any, of: str = "") -> Any:
         of: The name of the member that it is.
     """
     if is_object(value):
+        said = value.get("name")  # as of variables and header fields: {"name": "API_KEY", "value": …}
+        secret = "value" if isinstance(said, str) and _is_secret(said) else None
         return {
-            name: _hidden(inner, name) if _is_secret(name, inner, of) else masked(inner, name)
+            name: _hidden(inner, name) if name == secret or _is_secret(name, inner, of) else masked(inner, name)
             for name, inner in value.items()
         }
     if is_array(value):

@@ -18,6 +18,7 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
+from .._absent import ABSENT
 from .._channel import Origin, client_key_of, owner_of
 from .._codec import _json
 from .._codec._json import cost_of, is_object
@@ -112,6 +113,7 @@ class RunningTask:
         has_ended: Whether its handler has, so that nothing but the record is kept.
         is_withdrawn: Whether it is cancelled whatever its handler, which may still run, does.
         loans: The place and the bytes that are lent for it.
+        caller: The sink of the request that it was; see `report_failure`.
         keys: What the keys of its questions begin with, so that no run of it uses those of another.
         is_unsaved: Whether a question or the end is not in the store yet.
         turn: Held while it is written to the store, so that this is done in order.
@@ -123,6 +125,7 @@ class RunningTask:
     _base: int
     _record: StoredTask  # without what is asked now, of which there may be much
     loans: tuple[Loan, Loan]
+    caller: object = ABSENT
     is_gone: bool = False
     is_lost: bool = False
     has_ended: bool = False
@@ -402,7 +405,7 @@ class Tasks:
             return
         # No checkpoint from here on: who learns the id finds the task, and a request that is given up before it
         # is answered cancels it.
-        task = RunningTask(self, run, context.revision, base, record, loans)
+        task = RunningTask(self, run, context.revision, base, record, loans, exchange.sink)
         self._enter(task, context, run, rules.ttl)
         answer: object = ExtensionResult(TASK, created_task(record))
         if not is_modern:

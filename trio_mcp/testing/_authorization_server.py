@@ -22,6 +22,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import attrs
 import trio
+from attrs.validators import in_
 
 from .._auth._verifiers import ResourceServer
 from .._codec import _json
@@ -105,19 +106,25 @@ class AuthorizationServer(TokenEndpoint):
 
     Raises:
         RuntimeError: joserfc is not installed (``pip install trio-mcp[auth]``).
+        TypeError: `scopes` is one string.
+        ValueError: There is no such `consent`, `algorithm` or `dpop`.
     """
 
     issuer: str = ""
     subject: str = "ann"
     scopes: Collection[str] | None = None
-    consent: Literal["given", "asked", "denied"] = "given"
+    consent: Literal["given", "asked", "denied"] = attrs.field(
+        default="given", validator=in_(("given", "asked", "denied"))
+    )
     registration: bool = True
     client_id_metadata: bool = True
     documents: dict[str, Mapping[str, Any]] = attrs.field(factory=dict[str, Mapping[str, Any]])
     lifetime: float = 3_600.0
     code_lifetime: float = 60.0
-    algorithm: Literal["ES256", "RS256"] = "ES256"
-    dpop: Literal["offered", "required"] | None = "offered"
+    algorithm: Literal["ES256", "RS256"] = attrs.field(default="ES256", validator=in_(("ES256", "RS256")))
+    dpop: Literal["offered", "required"] | None = attrs.field(
+        default="offered", validator=in_(("offered", "required", None))
+    )
     dpop_nonces: bool = False
     trusted_issuers: dict[str, Mapping[str, Any]] = attrs.field(factory=dict[str, Mapping[str, Any]])
     now: Callable[[], float] = time.time
@@ -127,6 +134,7 @@ class AuthorizationServer(TokenEndpoint):
     _asked: dict[str, tuple[Code, str]] = attrs.field(factory=dict[str, tuple[Code, str]], init=False)
 
     def __attrs_post_init__(self) -> None:
+        _check_several(self.scopes)
         try:
             self._issued = Issuer(lambda: self.now(), self.algorithm)  # noqa: PLW0108 - it may be replaced
         except ImportError as error:
@@ -233,7 +241,11 @@ class AuthorizationServer(TokenEndpoint):
             lifetime: How long it is good, in seconds; less than 0 for one that has expired.
             key: The thumbprint of the key that it is bound to.
             **claims: Further claims, or others.
+
+        Raises:
+            TypeError: `scopes` is one string.
         """
+        _check_several(scopes)
         login = Login(
             client_id=client_id,
             subject=subject or self.subject,
@@ -582,3 +594,8 @@ class AuthorizationServer(TokenEndpoint):
         if client is None:
             raise OAuthRefused("invalid_client", "the client is not named")
         return client
+
+
+def _check_several(scopes: object) -> None:
+    if isinstance(scopes, str):
+        raise TypeError(f"scopes are several strings, as [{scopes!r}], not one string")

@@ -12,16 +12,17 @@ The tests are asynchronous methods, for pytest-trio with ``trio_mode = true``. N
 from __future__ import annotations
 
 import abc
+import functools
 import itertools
 import json
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import trio
 import trio.testing
 
-from .._channel import Channel, Incoming, Outgoing, Received
+from .._channel import Channel, Incoming, Outgoing, Received, TooLarge
 from .._client._client import Client
 from .._client._open import open_client
 from .._errors import ConnectionLost, McpError
@@ -33,11 +34,29 @@ _END: Final = (trio.EndOfChannel, ConnectionLost)
 """How the other side's end is told."""
 
 
+def _both_ways(test: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
+    """Run a test twice, so that each end is the one that sends, or closes, once."""
+
+    @functools.wraps(test)
+    async def test_both(tests: Any) -> None:
+        await test(tests)
+        tests._is_turned = True
+        try:
+            await test(tests)
+        except BaseException as error:
+            error.add_note("with the two ends that open_pair yields in the other order")
+            raise
+        finally:
+            tests._is_turned = False
+
+    return test_both
+
+
 class ChannelTests(abc.ABC):
     """What every transport promises, as tests: subclass it, and say how two connected ends are opened.
 
-    The first half sends and receives by hand. The second half runs a client and a server over the two ends, and
-    checks the contract of docs/cancellation.md where a transport could break it.
+    The first half sends and receives by hand, with each end in its turn. The second half runs a client and a
+    server over the two ends, and checks the contract of docs/cancellation.md where a transport could break it.
 
     Attributes:
         seconds: How long each test may take.
@@ -53,6 +72,7 @@ class ChannelTests(abc.ABC):
     _awaited: Callable[[], str] = staticmethod(lambda: "the two ends to be opened")
     """What a test waits for: it is named when the time is over."""
     _is_sending = False
+    _is_turned = False
     _end_of_server: Channel
 
     @abc.abstractmethod
@@ -69,12 +89,14 @@ class ChannelTests(abc.ABC):
             for sender, receiver in ((one, other), (other, one)):
                 await self._carry(sender, receiver, messages)
 
+    @_both_ways
     async def test_messages_arrive_in_order(self) -> None:
         """Those that are sent together, and one by one; each once."""
         messages = [_message(id, str(id)) for id in range(300)]
         async with self._opened() as (one, other):
             await self._carry(one, other, messages)
 
+    @_both_ways
     async def test_a_cancelled_receive_loses_nothing(self) -> None:
         """A task that is cancelled while it waits for messages leaves them to the next one."""
         messages = [_message(id, "x" * 3_000) for id in range(200)]
@@ -88,6 +110,7 @@ class ChannelTests(abc.ABC):
                     nursery.start_soon(_cancel_after, passes, scope)
                     self._take(await other.receive(), ahead, messages)
 
+    @_both_ways
     async def test_what_is_read_ahead_is_received_later(self) -> None:
         """All of it, in order; and that the input has ended is not told before it has."""
         messages = [_message(id, "x" * 300) for id in range(60)]
@@ -101,6 +124,7 @@ class ChannelTests(abc.ABC):
                 assert not ends, "reading_ahead() has reported the end of the input before it was there"
             await self._carry(one, other, messages[:1])
 
+    @_both_ways
     async def test_a_channel_that_rests_wakes_when_a_message_comes(self) -> None:
         """If it says that it does: while it rests, no task waits for messages."""
         async with self._opened() as (one, other):
@@ -113,6 +137,7 @@ class ChannelTests(abc.ABC):
                 await self._until(lambda: bool(woken), "the call of wake, for a message that has come")
                 await self._receive(other, [_message(1, "x")])
 
+    @_both_ways
     async def test_the_end_of_one_side_is_the_end_for_the_other(self) -> None:
         """After everything that was sent before it. It is told again and again, and not as silence."""
         messages = [_message(id, "x") for id in range(10)]
@@ -124,6 +149,7 @@ class ChannelTests(abc.ABC):
             for _ in range(2):
                 await self._end_of(other, is_orderly=True)
 
+    @_both_ways
     async def test_a_cancelled_receive_is_cancelled(self) -> None:
         """It does not take the cancellation for an end, or for nothing that has come."""
         async with self._opened() as (one, _):
@@ -133,6 +159,7 @@ class ChannelTests(abc.ABC):
                 raise AssertionError(f"receive() was cancelled and returned {received!r}")
             assert scope.cancelled_caught
 
+    @_both_ways
     async def test_sending_to_a_side_that_has_gone_fails(self) -> None:
         """By `ConnectionLost`, sooner or later: what is on its way then may be lost in silence."""
         piece = Outgoing(_message(1, "x" * 100_000), (1,))
@@ -145,12 +172,10 @@ class ChannelTests(abc.ABC):
                 except ConnectionLost:
                     return
                 except Exception as error:
-                    problem = (
-                        f"sending to a side that has gone must raise ConnectionLost, not {type(error).__name__}"
-                    )
-                    raise AssertionError(problem) from error
+                    raise _wrong("sending to a side that has gone must raise ConnectionLost", error) from error
                 await trio.lowlevel.checkpoint()
 
+    @_both_ways
     async def test_closing_wakes_who_receives(self) -> None:
         """By `trio.ClosedResourceError`: this side has closed the channel, and not the other one."""
         async with self._opened() as (one, _), trio.open_nursery() as nursery:
@@ -167,10 +192,15 @@ class ChannelTests(abc.ABC):
             self._awaited = lambda: "aclose() to return, while a task receives"
             await one.aclose()
             await one.aclose()  # again: does nothing
-            await self._until(lambda: bool(told), "receive() to raise trio.ClosedResourceError after aclose()")
-            problem = f"receive() must raise trio.ClosedResourceError after aclose(), and has {told[0]}"
-            assert told == ["raised ClosedResourceError"], problem
+            for _ in range(2):  # who waits, and who comes later
+                await self._until(
+                    lambda: bool(told), "receive() to raise trio.ClosedResourceError after aclose()"
+                )
+                problem = f"receive() must raise trio.ClosedResourceError after aclose(), and has {told[0]}"
+                assert told.pop() == "raised ClosedResourceError", problem
+                nursery.start_soon(wait)
 
+    @_both_ways
     async def test_nothing_is_sent_through_a_closed_channel(self) -> None:
         """Neither in silence nor for ever."""
         async with self._opened() as (one, _):
@@ -180,8 +210,12 @@ class ChannelTests(abc.ABC):
                 await one.send([Outgoing(_message(1, "x"))])
             except (trio.ClosedResourceError, ConnectionLost):
                 return
+            except Exception as error:
+                problem = "sending through a closed channel must raise trio.ClosedResourceError"
+                raise _wrong(problem, error) from error
             raise AssertionError("sending through a closed channel raised nothing")
 
+    @_both_ways
     async def test_closing_when_cancelled_closes(self) -> None:
         """`aclose` releases everything although it is cancelled, so the other side sees the end."""
         async with self._opened() as (one, other):
@@ -190,6 +224,7 @@ class ChannelTests(abc.ABC):
                 await one.aclose()
             await self._end_of(other, "cancelled aclose()")
 
+    @_both_ways
     async def test_who_does_not_read_stops_who_sends(self) -> None:
         """What is sent to a side that does not read is not kept without bound; and closing ends the wait."""
         piece = Outgoing(_message(1, "x" * 1_000_000), request_ids=(1,))
@@ -199,10 +234,15 @@ class ChannelTests(abc.ABC):
 
             async def flood() -> None:
                 nonlocal last
-                with suppress(trio.ClosedResourceError, *_END):
+                try:
                     while last < 200:
                         await one.send([piece])
                         last = next(sent)
+                except (trio.ClosedResourceError, ConnectionLost):
+                    pass
+                except Exception as error:
+                    problem = "a send() that waits must raise trio.ClosedResourceError when aclose() is called"
+                    raise _wrong(problem, error) from error
 
             nursery.start_soon(flood)
             for _ in range(1_000):
@@ -355,7 +395,7 @@ class ChannelTests(abc.ABC):
             async with self._pair() as (one, other):
                 is_over = False
                 try:
-                    yield one, other
+                    yield (other, one) if self._is_turned else (one, other)
                     is_over = True
                 finally:
                     with trio.move_on_after(self.seconds, shield=True) as closing:
@@ -444,15 +484,17 @@ class ChannelTests(abc.ABC):
         self._awaited = lambda: f"receive() to report the end of the other side, after its {how}"
         while True:
             try:
-                await channel.receive()
+                _data(await channel.receive())
             except _END as end:
                 if is_orderly and isinstance(end, ConnectionLost):
                     problem = "an end in good order by trio.EndOfChannel, not ConnectionLost"
                     raise AssertionError(f"receive() must report {problem}: {end}") from end
                 return
+            except AssertionError:
+                raise
             except Exception as error:
-                problem = "the end of the other side by trio.EndOfChannel or ConnectionLost"
-                raise AssertionError(f"receive() must report {problem}, not {type(error).__name__}") from error
+                problem = "receive() must report the end of the other side by trio.EndOfChannel or ConnectionLost"
+                raise _wrong(problem, error) from error
             await trio.lowlevel.checkpoint()
 
     async def _until(self, is_so: Callable[[], bool], what: str) -> None:
@@ -492,7 +534,17 @@ def _message(id: int, text: str) -> bytes:
 
 
 def _data(received: Sequence[Received]) -> list[bytes]:
-    return [one.data for one in received if isinstance(one, Incoming)]
+    given: Any = received  # by what users write
+    if not isinstance(given, Sequence) or any(not isinstance(each, Received) for each in cast("Any", given)):
+        raise AssertionError(f"receive() must return a list of Incoming or other Received, not {received!r:.100}")
+    for each in received:
+        if isinstance(each, TooLarge):
+            raise AssertionError(f"a message of `sizes` must go through, and {each.size} bytes were TooLarge")
+    return [each.data for each in received if isinstance(each, Incoming)]
+
+
+def _wrong(problem: str, error: Exception) -> AssertionError:
+    return AssertionError(f"{problem}, not {type(error).__name__}")
 
 
 def _named(message: bytes) -> str:

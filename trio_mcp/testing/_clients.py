@@ -6,7 +6,8 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from typing import Final, final
+from types import TracebackType
+from typing import Any, Final, final
 
 import attrs
 from typing_extensions import Unpack
@@ -16,7 +17,7 @@ from .._channel import Channel, Incoming, Outgoing, Received
 from .._client import _open
 from .._client._client import Client
 from .._client._listen import entered_in_trio
-from .._client._open import ClientOptions, ServesChannels
+from .._client._open import ClientOptions, ServesChannels, kind_of, serves_channels
 from .._codec._jsonrpc import RequestId
 from .._oauth._principal import Principal
 from .._peer._exchange import FailureReport, reporting_failures
@@ -36,9 +37,10 @@ async def open_client(
 
     But a handler that fails does not become an answer that says so little: its own exception is raised by the
     call, as itself, with its traceback. What no call has raised, because the caller had given up, the handler was
-    that of a notification or one of this client's own (`on_elicit` …), a task of `Context.start_soon` has failed,
-    or the call was part of a batch, is raised when the block is left; several together as an `ExceptionGroup`. If
-    the block has raised something by itself, that comes out, with a note of the others.
+    that of a notification or one of this client's own (`on_elicit` …), the call had become a task, a task of
+    `Context.start_soon` has failed, or the call was part of a batch, is raised when the block is left; several
+    together as an `ExceptionGroup`. If the block has raised something by itself, that comes out, with a note of
+    the others.
 
     What a handler says on purpose stays an answer: a `ToolError`, a `RequestError`, arguments that do not fit.
 
@@ -58,10 +60,10 @@ async def open_client(
         TypeError: It is no server in this process, or an option is unknown.
         Others: As `trio_mcp.open_client`, and what handlers raise.
     """
-    if not isinstance(server, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
+    if not serves_channels(server):
         raise TypeError(
             "trio_mcp.testing.open_client opens clients of servers in this process (a Server or a Proxy), not of "
-            f"{type(server).__name__}; trio_mcp.open_client opens all others"
+            f"{kind_of(server)}; trio_mcp.open_client opens all others"
         )
     options.setdefault("request_timeout", math.inf)
     failures = _Failures()
@@ -115,6 +117,7 @@ class _Failures:
     on_the_way: deque[Exception | None] = attrs.field(factory=deque[Exception | None], init=False)
     _of_requests: dict[RequestId, Exception] = attrs.field(factory=dict[RequestId, Exception], init=False)
     _unseen: list[BaseException] = attrs.field(factory=list[BaseException], init=False)
+    _given: list[tuple[Exception, TracebackType | None]] = attrs.field(factory=list[Any], init=False)
 
     def note(self, id: RequestId | None, error: BaseException) -> None:
         """Note what the handler of a request has raised; see `reporting_failures`."""
@@ -132,13 +135,15 @@ class _Failures:
             return None
         return self._of_requests.pop(message.answers[0], None)
 
-    def seen(self, error: Exception) -> None:
-        """Forget an exception: its call raises it."""
+    def give(self, error: Exception) -> None:
+        """Note that a call is given an exception, which it raises unless its caller has given up meanwhile."""
+        self._given = [each for each in self._given if _is_untouched(*each)]
+        self._given.append((error, error.__traceback__))
         self._unseen = [other for other in self._unseen if other is not error]
 
     def raise_unseen(self) -> None:
         """Raise what no call has raised."""
-        unseen, self._unseen = self._unseen, []
+        unseen = self._taken()
         if len(unseen) == 1:
             raise unseen[0]
         if unseen:
@@ -146,8 +151,17 @@ class _Failures:
 
     def mention_in(self, error: BaseException) -> None:
         """Add notes of what no call has raised to another exception."""
-        for unseen in self._unseen:
+        for unseen in self._taken():
             error.add_note(f"besides, a handler has raised {unseen!r}")
+
+    def _taken(self) -> list[BaseException]:
+        unseen, given, self._unseen, self._given = self._unseen, self._given, [], []
+        return [*unseen, *(error for error, traceback in given if _is_untouched(error, traceback))]
+
+
+def _is_untouched(error: Exception, traceback: TracebackType | None) -> bool:
+    """Return whether nobody has raised an exception since it had this traceback: raising adds to it."""
+    return error.__traceback__ is traceback
 
 
 class _End(Channel):
@@ -156,6 +170,7 @@ class _End(Channel):
     def __init__(self, inner: MemoryChannel, failures: _Failures) -> None:
         self._inner: Final = inner
         self._failures: Final = failures
+        self.transport = inner.transport
 
     @property
     def description(self) -> str:
@@ -208,5 +223,5 @@ class _ClientEnd(_End):
             failure = self._failures.on_the_way.popleft()
             if failure is not None and isinstance(message, Incoming):
                 message.failure = failure
-                self._failures.seen(failure)
+                self._failures.give(failure)
         return received

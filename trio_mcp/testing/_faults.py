@@ -78,6 +78,9 @@ class Fault:
     ``"reset"``       the connection is lost before it        the same, before byte ``at``
     ================  ======================================  ===========================================
 
+    The same bytes are hit in whatever pieces they are sent and received. Bytes that come twice do so when all
+    ``size`` of them have come.
+
     Args:
         kind: What goes wrong.
         direction: In which direction, as the end that is wrapped sees it.
@@ -227,11 +230,14 @@ class Faulty(WithFaults[Fault], Channel):
         faults: What goes wrong.
 
     Raises:
+        TypeError: It is no channel.
         ValueError: A fault is one of bytes, is before the first message, or half closes what is sent, which no
             channel can.
     """
 
     def __init__(self, channel: Channel, faults: Sequence[Fault] = ()) -> None:
+        if not isinstance(channel, Channel):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
+            raise TypeError(f"Faulty wraps a Channel, not {type(channel).__name__}; FaultyStream wraps bytes")
         places = by_place(faults, OF_MESSAGES)
         for fault in faults:
             if fault.at < 1:
@@ -240,6 +246,7 @@ class Faulty(WithFaults[Fault], Channel):
             raise ValueError("a channel cannot half close what it sends: use FaultyStream beneath it")
         super().__init__(faults)
         self._inner: Final = channel
+        self.transport = channel.transport
         self._sent: Final = _Messages(places["sent"], self._note)
         self._received: Final = _Messages(places["received"], self._note)
         self._closed = trio.Event()

@@ -40,18 +40,22 @@ class FaultyStream(WithFaults[Fault], trio.abc.HalfCloseableStream):
         faults: What goes wrong.
 
     Raises:
+        TypeError: It is no stream.
         ValueError: A fault is one of messages.
     """
 
     def __init__(self, stream: trio.abc.Stream, faults: Sequence[Fault] = ()) -> None:
+        if not isinstance(stream, trio.abc.Stream):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
+            raise TypeError(
+                f"FaultyStream wraps a trio.abc.Stream, not {type(stream).__name__}; Faulty wraps a Channel"
+            )
         places = by_place(faults, OF_BYTES)
         super().__init__(faults)
         self._inner: Final = stream
-        self._sending: Final = deque(places["sent"])
-        self._receiving: Final = deque(places["received"])
-        self._sent = 0  # bytes of the user's, also those that were lost
-        self._received = 0
-        self._unread = b""
+        self._sending: Final = _Bytes(places["sent"])
+        self._receiving: Final = _Bytes(places["received"])
+        self._unread = b""  # received, and looked at for faults when it is asked for
+        self._ready = b""
         self._due: float | None = None  # when the fault is over that holds up what is received
         self._sends_nothing = False  # what is sent is lost
         self._receives_nothing = False  # the end was received
@@ -91,39 +95,20 @@ class FaultyStream(WithFaults[Fault], trio.abc.HalfCloseableStream):
         self._check_open()
         data = bytes(data)
         await trio.lowlevel.checkpoint()
-        while data:
-            if self._sends_nothing:
-                return
-            fault = self._sending[0] if self._sending else None
-            if fault is None or fault.at >= self._sent + len(data):
-                await self._pass_on(data)
-                return
-            before_it = max(0, fault.at - self._sent)
-            before, data = data[:before_it], data[before_it:]
-            await self._pass_on(before)
-            self._sending.popleft()
+        while data and not self._sends_nothing:
+            fault = self._sending.due()
+            if fault is None:
+                piece, data = self._sending.passed(data)
+                await self._inner.send_all(piece)
+                continue
+            self._sending.begin(fault)
             self._note(fault)
             await self._pause(trio.current_time() + fault.pause)
-            match fault.kind:
-                case "drop":
-                    self._sent += len(data[: fault.size])
-                    data = data[fault.size :]
-                case "duplicate":
-                    await self._inner.send_all(data[: fault.size])
-                case "corrupt":
-                    data = damaged(data, 0, fault.size)
-                case "half_close":
-                    self._sends_nothing = True
-                    await _send_eof(self._inner)
-                case "truncate" | "reset":
-                    await self._lose()
-                case _:
-                    pass
-
-    async def _pass_on(self, data: bytes) -> None:
-        if data:
-            await self._inner.send_all(data)
-            self._sent += len(data)
+            if fault.kind == "half_close":
+                self._sends_nothing = True
+                await _send_eof(self._inner)
+            elif fault.kind in {"truncate", "reset"}:
+                await self._lose()
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until bytes may be sent; see `trio.abc.SendStream`."""
@@ -142,50 +127,31 @@ class FaultyStream(WithFaults[Fault], trio.abc.HalfCloseableStream):
         await trio.lowlevel.checkpoint()
         while True:
             self._check_open()
+            if self._ready:
+                data, self._ready = self._ready[:max_bytes], self._ready[len(self._ready[:max_bytes]) :]
+                return data
             if self._receives_nothing:
                 return b""
             if not self._unread:
                 self._unread = bytes(await self._inner.receive_some(max_bytes))
-                if not self._unread:
-                    self._receives_nothing = True
-                    continue
-            fault = self._receiving[0] if self._receiving else None
-            count = len(self._unread) if fault is None else min(len(self._unread), fault.at - self._received)
-            if max_bytes is not None:
-                count = min(count, max_bytes)
-            if count > 0:
-                data, self._unread = self._unread[:count], self._unread[count:]
-                self._received += count
-                return data
-            assert fault is not None
+                self._receives_nothing = not self._unread
+                continue
+            fault = self._receiving.due()
+            if fault is None:
+                self._ready, self._unread = self._receiving.passed(self._unread)
+                continue
             if self._due is None:
                 self._note(fault)
                 self._due = trio.current_time() + fault.pause
             await self._pause(self._due)
             self._due = None
-            self._receiving.popleft()
-            await self._go_wrong(fault)
-
-    async def _go_wrong(self, fault: Fault) -> None:
-        match fault.kind:
-            case "drop":
-                self._received += len(self._unread[: fault.size])
-                self._unread = self._unread[fault.size :]
-            case "duplicate":
-                twice = self._unread[: fault.size]
-                self._received -= len(twice)  # places are counted without what comes twice
-                self._unread = twice + self._unread
-            case "corrupt":
-                self._unread = damaged(self._unread, 0, fault.size)
-            case "half_close":
-                self._receives_nothing = True
-            case "truncate":
-                self._receives_nothing = self._sends_nothing = True
+            self._receiving.begin(fault)
+            self._receives_nothing = fault.kind in {"half_close", "truncate"}
+            if fault.kind == "truncate":
+                self._sends_nothing = True
                 await _send_eof(self._inner)
-            case "reset":
+            elif fault.kind == "reset":
                 await self._lose()
-            case _:
-                await trio.lowlevel.checkpoint()
 
     # How it ends.
 
@@ -209,6 +175,41 @@ class FaultyStream(WithFaults[Fault], trio.abc.HalfCloseableStream):
         """Close the stream; see `trio.abc.AsyncResource.aclose`."""
         self._closed.set()
         await self._inner.aclose()
+
+
+@final
+class _Bytes:
+    """The bytes of one direction, and their faults: the same ones, in whatever pieces they come."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self._faults: Final = deque(faults)
+        self._count = 0  # how many have come, also those that were lost, but none twice
+        self._ends: Final = dict.fromkeys(("drop", "duplicate", "corrupt"), 0)  # up to which byte that goes on
+        self._again = b""  # what is to come twice
+
+    def due(self) -> Fault | None:
+        """Return the fault that happens before the next byte."""
+        return self._faults[0] if self._faults and self._faults[0].at <= self._count else None
+
+    def begin(self, fault: Fault) -> None:
+        """Let the fault that is due happen, as far as it changes bytes."""
+        self._faults.popleft()
+        if fault.kind in self._ends:
+            self._ends[fault.kind] = max(self._ends[fault.kind], self._count + fault.size)
+
+    def passed(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return what comes in place of bytes up to the next place where something changes, and the rest."""
+        changes = [*self._ends.values(), *(fault.at for fault in self._faults)]
+        size = min([len(data), *(place - self._count for place in changes if place > self._count)])
+        is_lost, is_kept, is_wrong = (self._count < end for end in self._ends.values())
+        piece, rest = data[:size], data[size:]
+        self._count += size
+        if is_kept:
+            self._again += piece
+        piece = b"" if is_lost else damaged(piece, 0, size) if is_wrong else piece
+        if self._count >= self._ends["duplicate"]:
+            piece, self._again = piece + self._again, b""
+        return piece, rest
 
 
 async def _send_eof(stream: trio.abc.Stream) -> None:

@@ -59,6 +59,9 @@ class HttpFault:
                       never; the connection stays open
     ================  =====================================================================================
 
+    What goes wrong in a response has happened when its request has come, also if the response is shorter than
+    ``size``, and nothing is wrong with it.
+
     Args:
         kind: What goes wrong.
         at: Which request, from 1, of those with this `method`.
@@ -86,6 +89,8 @@ class HttpFault:
             raise ValueError(f"kind must be one of {', '.join(get_args(HttpFaultKind))}, not {self.kind!r}")
         check_whole("at", self.at)
         check_whole("size", self.size, at_least=0)
+        check_whole("status", self.status)
+        check_whole("retry_after", self.retry_after or 0, at_least=0)
         if not 400 <= self.status <= 599:
             raise ValueError(f"status must be from 400 to 599, not {self.status!r}")
         if self.seconds is not None:
@@ -116,7 +121,9 @@ class FaultyApp(WithFaults[HttpFault]):
 
     Lifespans and WebSockets pass as they are. A request whose connection is closed, or whose response ends early,
     is a disconnect for the application, which has ended it when the client sees the connection close. A request
-    that was to arrive after the next one stays away if there is no next one: put deadlines around calls.
+    that was to arrive after the next one stays away if there is no next one. A response that is lost is waited
+    for, as is the first one to a duplicate, and that of the stream of a session ends with the client. So put
+    deadlines around calls.
 
     Args:
         app: The application that works: `McpASGI`, or what it is mounted in.
@@ -128,6 +135,8 @@ class FaultyApp(WithFaults[HttpFault]):
     """
 
     def __init__(self, app: AsgiApplication, faults: Sequence[HttpFault] = ()) -> None:
+        if not callable(app):
+            raise TypeError(f"FaultyApp wraps an ASGI application, as McpASGI(server), not {type(app).__name__}")
         for fault in faults:
             if not isinstance(fault, HttpFault):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
                 raise TypeError(f"what goes wrong over HTTP is an HttpFault, not {fault!r}")

@@ -149,23 +149,25 @@ def _children_on_linux() -> Iterator[int]:
         return
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            if _name_on_linux(path)[1] == os.getpid():
+            if _stat_on_linux(path)[2] == os.getpid():
                 yield int(path.parent.name)
 
 
-def _name_on_linux(stat: Path) -> tuple[str, int]:
-    """Return the name of a process, and the number of its parent."""
-    # The name, in parentheses, may hold anything; the parent comes after the state.
-    name, _, rest = stat.read_text(errors="replace").rpartition(")")
-    return name.partition("(")[2], int(rest.split()[1])
+def _stat_on_linux(path: Path) -> tuple[str, str, int]:
+    """Return the name of a process, its state, and the number of its parent."""
+    # The name, in parentheses, may hold anything.
+    name, _, rest = path.read_text(errors="replace").rpartition(")")
+    state, parent = rest.split()[:2]
+    return name.partition("(")[2], state, int(parent)
 
 
 def _command_on_linux(pid: int) -> str:
-    """Return the command line of a process, as far as it is short; its name, if it has ended."""
+    """Return the command line of a process, as far as it is short; its name, and that it has ended, if so."""
     with Path(f"/proc/{pid}/cmdline").open("rb") as file:
         words = file.read(MAX_SHOWN + 1).rstrip(b"\0").decode(errors="replace").replace("\0", " ")
     if not words:
-        return _name_on_linux(Path(f"/proc/{pid}/stat"))[0]
+        name, state, _ = _stat_on_linux(Path(f"/proc/{pid}/stat"))
+        return f"{name}, which has ended and was not waited for" if state == "Z" else name
     return printable(words, MAX_SHOWN)
 
 

@@ -2,7 +2,7 @@
 
 A pattern is plain JSON in which three things stand for others: ``...`` as a value is any value, ``...: ...`` in
 an object, or ``...`` at the end of a list, is whatever else is there, and `Same` is the same value in all its
-places.
+places. Any other object is what is equal to it.
 """
 
 from __future__ import annotations
@@ -117,12 +117,11 @@ class Matcher:
                 self._known[expected.name] = got
                 return
             expected = self._known[expected.name]
-        is_alike = type(expected) is type(got) or (_is_number(expected) and _is_number(got))
         if _is_object(expected) and _is_object(got):
             self._compare_objects(expected, got, path)
         elif _is_list(expected) and _is_list(got):
             self._compare_lists(expected, got, path)
-        elif not is_alike or expected != got:
+        elif expected != got or _is_one_true(expected, got):
             self._note(path, shown_json(expected), shown_json(got))
 
     def _note(self, path: _Path, expected: str, got: str) -> None:
@@ -167,8 +166,9 @@ def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, (list, tuple))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _is_one_true(expected: object, got: object) -> bool:
+    """Return whether only one of two equal values is a truth value: to Python 1 is equal to true."""
+    return isinstance(expected, (int, float)) and isinstance(expected, bool) is not isinstance(got, bool)
 
 
 def _written_path(path: Sequence[str]) -> str:
@@ -183,7 +183,8 @@ def shown_difference(path: str, expected: str, got: str) -> str:
 def shown_json(value: object, *, indent: int | None = None) -> str:
     """Return JSON, or a pattern, for people: printable, and cut if it is long."""
     try:
-        text = json.dumps(_spelled(value), indent=indent, ensure_ascii=False)
+        spelled = _spelled(value)
+        text = json.dumps(spelled, indent=indent, ensure_ascii=False, default=lambda other: _bare(repr(other)))
     except (TypeError, ValueError, RecursionError):
         text = repr(value)
     text = text.replace(f'"{_BARE[0]}', "").replace(f'{_BARE[1]}"', "")

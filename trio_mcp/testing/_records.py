@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
@@ -10,7 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TextIO, final
+from typing import Any, Final, Literal, Self, TextIO, final, get_args
 
 import attrs
 import trio
@@ -27,6 +28,9 @@ from ._scripts import WITHIN, ScriptedPeer, scripted_client, scripted_server
 
 MAX_KEPT: Final = 64 * MIB
 """How much a recorder without a file keeps, in bytes of messages."""
+
+LATER: Final = 0.05
+"""How many seconds later than it did a look comes that has found a task changed."""
 
 VOLATILE: Final = frozenset(
     {
@@ -54,8 +58,8 @@ class Recorder:
     Each message is a line of JSON: ``time`` (a date of ISO 8601), ``at`` (seconds from the beginning, on Trio's
     clock), ``direction`` (``"sent"`` or ``"received"``) and ``message``. It is what ``trio-mcp --record`` writes.
     Texts and numbers are masked in members whose names say that they are secrets, such as ``password``,
-    ``api_key`` or ``accessToken``, also where a text is JSON, and in URLs passwords and such parameters; other
-    texts are recorded as they are, so look at a record before you share it.
+    ``api_key`` or ``accessToken``, the ``value`` beside such a ``name``, also where a text is JSON, and in URLs
+    passwords and such parameters; other texts are recorded as they are, so look at a record before you share it.
 
     Args:
         path: The file. What it held before is gone. Default: none; the record is kept in memory, up to 64 MiB.
@@ -127,8 +131,10 @@ class Recording:
         for number, line in enumerate(Path(path).read_bytes().splitlines(), 1):  # of bytes: by line feeds alone
             try:
                 frames.append(_frame_in(json.loads(line.decode())))
-            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-                raise ValueError(f"{os.fspath(path)}, line {number}: not a line of a record: {error}") from error
+            except (ValueError, OverflowError, RecursionError) as error:
+                # "line 1" of the line would be taken for that of the file.
+                why = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+                raise ValueError(f"{os.fspath(path)}, line {number}: not a line of a record: {why}") from error
         return cls(frames)
 
     def seen_by(self, side: Literal["client", "server"], recorded_by: Literal["client", "server"]) -> Recording:
@@ -149,10 +155,12 @@ class Recording:
 def _frame_in(line: Any) -> RecordedFrame:
     if not is_object(line) or "message" not in line or "direction" not in line:
         raise ValueError("it is no object with direction and message")
-    if line["direction"] not in {"sent", "received"}:
+    if line["direction"] not in get_args(FrameDirection):
         raise ValueError(f"direction must be 'sent' or 'received', not {line['direction']!r}")
-    at, time = float(line.get("at", 0.0)), str(line.get("time", ""))
-    return RecordedFrame(line["direction"], line["message"], at, time)
+    at = line.get("at", 0.0)
+    if not isinstance(at, (int, float)) or not math.isfinite(at):
+        raise ValueError(f"at must be a number of seconds, not {at!r}")
+    return RecordedFrame(line["direction"], line["message"], float(at), str(line.get("time", "")))
 
 
 async def replay_client(
@@ -165,8 +173,9 @@ async def replay_client(
 ) -> None:
     """Say to a server what a client has said, and compare what the server says with what it has said then.
 
-    What was said is said in the same order, each message when all that was received before it has come. Answers
-    are found by their ids, other messages by their methods, so concurrent calls may be answered in another order.
+    What was said is said in the same order, each message when all that was received before it has come. Only a
+    ``tasks/get`` that has found its task changed comes no earlier than it did, on Trio's clock. Answers are found
+    by their ids, other messages by their methods, so concurrent calls may be answered in another order.
     Ids and other values that the server chooses and the client gives back, such as ``requestState``, are today's;
     what the server must give back, such as a progress token, is compared.
     Values that are masked in the record match any value.
@@ -277,8 +286,11 @@ class _Replay:
             ScriptMismatch: Something differs, has not come, or is one too many.
         """
         self._chosen = _chosen_in(frames)
+        begin, changed = trio.current_time() - frames[0].at, _looks_at_changes(frames)
         for number, frame in enumerate(frames, 1):
             if frame.direction == "sent":
+                if is_object(frame.message) and _key(frame.message.get("id")) in changed:
+                    await trio.sleep_until(begin + frame.at + LATER)
                 await self._peer.say(self.today(frame.message))
                 continue
             self._later = partial(islice, frames, number, None)
@@ -393,6 +405,24 @@ def _chosen_in(frames: Iterable[RecordedFrame]) -> frozenset[tuple[str, str]]:
             chosen |= said - received
         received |= said
     return frozenset(chosen)
+
+
+def _looks_at_changes(frames: Iterable[RecordedFrame]) -> set[str]:
+    """Return the ids of the requests ``tasks/get`` that were sent and have found a task changed."""
+    looks: set[str] = set()
+    changed: set[str] = set()
+    found: dict[str, Any] = {}
+    for frame in frames:
+        message = frame.message if is_object(frame.message) else {}
+        id, result = _key(message.get("id")), message.get("result")
+        if frame.direction == "sent" and message.get("method") == "tasks/get":
+            looks.add(id)
+        elif frame.direction == "received" and id in looks and is_object(result):
+            task, state = _key(result.get("taskId")), {**result, "lastUpdatedAt": None}
+            if found.get(task) != state:
+                changed.add(id)
+            found[task] = state
+    return changed
 
 
 def _params_of(message: Any) -> dict[str, Any]:

@@ -6,10 +6,9 @@ Either end of any channel. What a message must look like, and how a difference i
 from __future__ import annotations
 
 import json
-import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
@@ -18,7 +17,7 @@ import trio
 from .._absent import ABSENT
 from .._bindings._memory import memory_channel_pair
 from .._channel import Channel, Incoming, Outgoing, TooLarge
-from .._client._open import ServesChannels
+from .._client._open import ServesChannels, kind_of, serves_channels
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import RequestId, read_id
 from .._errors import METHOD_NOT_FOUND, ConnectionLost
@@ -77,7 +76,8 @@ class ScriptedPeer:
     `scripted_server` or `scripted_client`, or on a channel of your own.
 
     In what is expected, ``...`` stands for any value, ``...: ...`` in an object for whatever else it has, ``...``
-    at the end of a list for further items, and `Same` for one value in several places, such as an id::
+    at the end of a list for further items, `Same` for one value in several places, such as an id, and any other
+    object for what is equal to it, such as ``pytest.approx(0.3)``::
 
         call = await peer.expect({"jsonrpc": "2.0", "id": Same("call"), "method": "tools/call", ...: ...})
         await peer.say({"jsonrpc": "2.0", "id": Same("call"), "result": {"content": []}})
@@ -349,11 +349,10 @@ async def scripted_server(script: Script, *, within: float = WITHIN) -> AsyncGen
         async def follow() -> None:
             problem: ScriptMismatch | None = None
             try:
-                if callable(script):
-                    await script(peer)
-                else:
-                    await peer.play(script)
-                await peer.expect_end(within=math.inf)
+                await _play(script, peer)
+                with suppress(*_ENDS):
+                    shown = shown_json(await peer._receive())
+                    raise ScriptMismatch(f"the script is over, and this came:\n  {shown}")
             except ScriptMismatch as error:
                 problem = error
             if problem is not None:
@@ -401,10 +400,10 @@ async def scripted_client(
     async with open_hidden_nursery() as nursery:
         if isinstance(server, Channel):
             channel: Channel = server
-        elif not isinstance(server, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users err
+        elif not serves_channels(server):
             raise TypeError(
                 "a scripted client needs a server in this process (a Server or a Proxy), or a Channel, not "
-                f"{type(server).__name__}"
+                f"{kind_of(server)}"
             )
         else:
             channel, theirs = memory_channel_pair()
@@ -416,6 +415,17 @@ async def scripted_client(
         finally:
             with trio.move_on_after(min(within, WITHIN), shield=True):
                 await channel.aclose()
+
+
+async def _play(script: Script, peer: ScriptedPeer) -> None:
+    given: Any = script  # users err
+    played: Any = given(peer) if callable(given) else None
+    if hasattr(played, "__await__"):
+        await played
+    elif isinstance(given, Sequence):
+        await peer.play(cast("Sequence[Say | Expect]", given))
+    else:
+        raise TypeError(f"a script must be a list of Expect and Say, or an async function, not {script!r}")
 
 
 async def _cancel_after(seconds: float, scope: trio.CancelScope) -> None:

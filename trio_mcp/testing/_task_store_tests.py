@@ -111,14 +111,19 @@ class TaskStoreTests(abc.ABC):
             ends: dict[str, StoredTask] = {}
 
             async def live(task: StoredTask) -> None:
-                await store.add(task)
                 for state in _states(task):
                     await store.replace(state)
                     ends[task.id] = state
 
+            tasks = [_task() for _ in range(30)]
             async with trio.open_nursery() as nursery:
-                for _ in range(30):
-                    nursery.start_soon(live, _task())
+                for task in tasks:
+                    nursery.start_soon(store.add, task)
+            for task in tasks:
+                assert await store.find(task.id) == task, "one of 30 tasks is not as it was added"
+            async with trio.open_nursery() as nursery:
+                for task in tasks:
+                    nursery.start_soon(live, task)
             for id, state in ends.items():
                 assert await store.find(id) == state
 

@@ -16,7 +16,17 @@ from inside_core import request_headers
 from inside_http import parse_target
 from raw import initialize
 
-from trio_mcp import Cors, HttpRefused, HttpServerSettings, McpASGI, Revision, Server, open_asgi_client
+from trio_mcp import (
+    Cors,
+    HttpRefused,
+    HttpServerParameters,
+    HttpServerSettings,
+    McpASGI,
+    Revision,
+    Server,
+    open_asgi_client,
+    open_client,
+)
 
 ORIGIN = "http://localhost:6274"
 
@@ -248,6 +258,26 @@ async def test_it_runs_in_the_lifespan_of_another() -> None:
                 async with app.running():
                     pass
         assert events == ["began", "ended"]
+
+
+async def test_clients_of_one_application_share_it() -> None:
+    """Two that are given the application itself would start it twice; the text says what to give them."""
+    app = McpASGI(make_server())
+    url = "http://localhost/mcp"
+    with pytest.raises(
+        RuntimeError, match=r"runs already; clients of one application share what open_asgi_client"
+    ):
+        async with (
+            open_client(HttpServerParameters(url, app=app)),
+            open_client(HttpServerParameters(url, app=app)),
+        ):
+            pass
+    async with (
+        open_asgi_client(app) as shared,
+        open_client(HttpServerParameters(url, app=shared)) as one,
+        open_client(HttpServerParameters(url, app=shared)) as other,
+    ):
+        assert [tool.name for tool in await one.list_tools()] == [tool.name for tool in await other.list_tools()]
 
 
 async def test_a_lifespan_that_fails_is_reported_to_the_host() -> None:

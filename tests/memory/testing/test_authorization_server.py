@@ -497,6 +497,18 @@ async def test_it_misbehaves_on_demand(subtests: pytest.Subtests, autojump_clock
             await check(wrong)
 
 
+def test_mistakes_are_told_when_it_is_made() -> None:
+    """One string would be as many scopes as it has letters, and an unknown word would be as good as the default."""
+    with pytest.raises(TypeError, match=r"scopes are several strings, as \['orders:write'\], not one string"):
+        AuthorizationServer().issue(scopes="orders:write")
+    with pytest.raises(TypeError, match="scopes are several strings"):
+        AuthorizationServer(scopes="orders:write")
+    options: list[dict[str, Any]] = [{"consent": "ask"}, {"dpop": "never"}, {"algorithm": "none"}]
+    for option in options:
+        with pytest.raises(ValueError, match=f"'{next(iter(option))}' must be in"):
+            AuthorizationServer(**option)
+
+
 def test_it_shows_no_secrets() -> None:
     """Neither clients' secrets nor tokens are in what is printed."""
     authorization = AuthorizationServer(issuer=ISSUER)

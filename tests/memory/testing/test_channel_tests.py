@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 import trio
+import trio.testing
 
 from trio_mcp import (
     Channel,
@@ -18,6 +19,7 @@ from trio_mcp import (
     Notification,
     Outgoing,
     Received,
+    TooLarge,
     memory_channel_pair,
 )
 from trio_mcp.testing import ChannelTests
@@ -285,6 +287,45 @@ class LeavesATask(Faulty):
         await self.inner.aclose()
 
 
+class HangsWhenClosed(Faulty):
+    """A task that waits is woken, and one that comes later is not."""
+
+    is_closed = False
+
+    async def receive(self) -> Sequence[Received]:
+        if self.is_closed:
+            await trio.sleep_forever()
+        return await self.inner.receive()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+        self.is_closed = True
+
+
+class LeaksItsOwnEnd(Faulty):
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        try:
+            await self.inner.send(messages)
+        except trio.ClosedResourceError:
+            raise trio.BrokenResourceError from None
+
+
+class ReturnsText(Faulty):
+    async def receive(self) -> Any:
+        return [one.data.decode() for one in await self.inner.receive() if isinstance(one, Incoming)]
+
+
+class ReturnsOne(Faulty):
+    async def receive(self) -> Any:
+        return (await self.inner.receive())[0]
+
+
+class TakesLittle(Faulty):
+    async def receive(self) -> Sequence[Received]:
+        received = [one for one in await self.inner.receive() if isinstance(one, Incoming)]
+        return [TooLarge(len(one.data), b"", b"") if len(one.data) > 50_000 else one for one in received]
+
+
 FAULTS: Final[Sequence[tuple[Callable[[Channel], Channel], str, str]]] = (
     (LosesOne, "test_messages_arrive_in_order", "id 8 has come before the message with the id 7"),
     (Repeats, "test_messages_arrive_in_order", "id 0 has come twice"),
@@ -344,6 +385,16 @@ FAULTS: Final[Sequence[tuple[Callable[[Channel], Channel], str, str]]] = (
     ),
     (ClosesForEver, "test_messages_arrive_whole", r"aclose\(\) has not returned within 1 s"),
     (LeavesATask, "test_nothing_is_left", "a task: the reader of a channel"),
+    (HangsWhenClosed, "test_closing_wakes_who_receives", r"receive\(\) to raise .* after aclose"),
+    (LeaksItsOwnEnd, "test_nothing_is_sent_through_a_closed_channel", "not BrokenResourceError"),
+    (
+        LeaksItsOwnEnd,
+        "test_who_does_not_read_stops_who_sends",
+        r"a send\(\) that waits .* not BrokenResourceError",
+    ),
+    (ReturnsText, "test_messages_arrive_whole", r"receive\(\) must return a list of Incoming or .*, not \['"),
+    (ReturnsOne, "test_messages_arrive_in_order", r"must return a list of Incoming or .*, not Incoming\("),
+    (TakesLittle, "test_messages_arrive_whole", "`sizes` must go through, and 70061 bytes were TooLarge"),
 )
 
 
@@ -362,6 +413,41 @@ async def test_each_test_finds_a_channel_that_breaks_its_promise(
     with pytest.RaisesGroup(
         pytest.RaisesExc(AssertionError, match=text), allow_unwrapped=True, flatten_subgroups=True
     ):
+        await getattr(Tests(), test)()
+
+
+@pytest.mark.parametrize(
+    ("fault", "test"),
+    [
+        (ForgetsWhenCancelled, "test_a_cancelled_receive_loses_nothing"),
+        (LosesWhatItReadsAhead, "test_what_is_read_ahead_is_received_later"),
+        (SleepsOn, "test_a_channel_that_rests_wakes_when_a_message_comes"),
+        (EndsInSilence, "test_the_end_of_one_side_is_the_end_for_the_other"),
+        (SwallowsCancellation, "test_a_cancelled_receive_is_cancelled"),
+        (LeaksErrors, "test_sending_to_a_side_that_has_gone_fails"),
+        (DoesNotWake, "test_closing_wakes_who_receives"),
+        (SendsIntoNothing, "test_nothing_is_sent_through_a_closed_channel"),
+        (ClosesOnlyInPeace, "test_closing_when_cancelled_closes"),
+        (KeepsEverything, "test_who_does_not_read_stops_who_sends"),
+        (Reorders, "test_messages_arrive_in_order"),
+    ],
+)
+@pytest.mark.parametrize("end", [0, 1])
+async def test_a_fault_of_either_end_is_found(
+    fault: Callable[[Channel], Channel], test: str, end: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The two ends of a transport may be two classes, one for clients and one for servers."""
+
+    class Tests(ChannelTests):
+        seconds = 1
+
+        @asynccontextmanager
+        async def open_pair(self) -> AsyncGenerator[tuple[Channel, Channel]]:
+            ends: list[Channel] = list(memory_channel_pair())
+            ends[end] = fault(ends[end])
+            yield ends[0], ends[1]
+
+    with pytest.RaisesGroup(AssertionError, allow_unwrapped=True, flatten_subgroups=True):
         await getattr(Tests(), test)()
 
 

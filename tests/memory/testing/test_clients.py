@@ -10,8 +10,8 @@ import trio
 import trio.testing
 
 import trio_mcp
-from trio_mcp import Context, Principal, RequestError, Revision, Server, ToolError
-from trio_mcp.testing import open_client
+from trio_mcp import Context, Principal, RequestError, Revision, Server, ToolError, memory_channel_pair
+from trio_mcp.testing import Faulty, open_client
 
 ERAS = ["2025-03-26", "2025-11-25", "2026-07-28"]
 
@@ -60,6 +60,11 @@ def printer() -> Server[Any]:
 
         ctx.start_soon(jam, until=until)
         return "printing"
+
+    @server.tool(task="required", ttl=86_400, poll=60)
+    async def jam_overnight() -> None:
+        await trio.sleep(8 * 3_600)
+        raise OutOfPaper("in the morning")
 
     @server.resource("printer://tray")
     def tray() -> str:
@@ -172,6 +177,16 @@ async def test_what_a_task_raises_that_a_handler_has_started_comes_out_at_the_en
         await trio.testing.wait_all_tasks_blocked()
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_what_a_task_of_the_extension_raises_comes_out_at_the_end(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Its request was answered long ago. What polls for it is answered as ever."""
+    with pytest.raises(OutOfPaper, match="in the morning"):
+        async with open_client(printer(), revision=revision) as client:
+            assert (await client.call_tool("jam_overnight")).is_error
+
+
 async def test_the_exception_of_a_block_comes_out_with_a_note_of_others(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -183,6 +198,36 @@ async def test_the_exception_of_a_block_comes_out_with_a_note_of_others(
             await trio.testing.wait_all_tasks_blocked()
             raise KeyError("the test's own")
     assert "OutOfPaper" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_what_calls_were_given_that_were_cancelled_at_once_is_not_lost(revision: str) -> None:
+    """The first of several calls that fails cancels the others, whose answers may be there already."""
+    server: Server[Any] = Server("printers")
+    begun, all_there = 0, trio.Event()
+
+    @server.tool
+    async def jam_together() -> None:
+        nonlocal begun
+        begun += 1
+        if begun % 3 == 0:
+            all_there.set()
+        await all_there.wait()
+        raise OutOfPaper("all trays")
+
+    for _ in range(10):
+        all_there = trio.Event()
+        failures: list[OutOfPaper] = []
+        with pytest.raises(OutOfPaper) as caught:
+            async with open_client(server, revision=revision) as client:
+                try:
+                    async with trio.open_nursery() as nursery:
+                        for _ in range(3):
+                            nursery.start_soon(client.call_tool, "jam_together")
+                except* OutOfPaper as group:
+                    failures += [failure for failure in group.exceptions if isinstance(failure, OutOfPaper)]
+                raise failures[0]
+        assert len(failures) + len(getattr(caught.value, "__notes__", [])) == 3
 
 
 async def test_a_handler_of_the_client_that_fails_is_no_secret() -> None:
@@ -231,10 +276,24 @@ async def test_a_client_can_be_somebody() -> None:
         assert (await client.call_tool("open_it")).text == "opened for None"
 
 
+async def test_the_transport_is_the_one_beneath(caplog: pytest.LogCaptureFixture) -> None:
+    """In records, too, which a test may want to see; also where things go wrong on it."""
+    server: Server[Any] = Server("printer")
+    with caplog.at_level("INFO", logger="trio_mcp.access"):
+        async with open_client(server) as client:
+            await client.list_tools()
+    assert {getattr(record, "transport", None) for record in caplog.records} == {"memory"}
+    assert Faulty(memory_channel_pair()[0]).transport == "memory"
+
+
 async def test_only_servers_in_this_process_are_opened_so() -> None:
     """Others have their exceptions elsewhere."""
     with pytest.raises(TypeError, match=r"not of str; trio_mcp\.open_client opens all others"):
         async with open_client("http://localhost/mcp"):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            pass
+    a_class: Any = Server  # which has the methods that a server has
+    with pytest.raises(TypeError, match=r"not of the class Server; trio_mcp\.open_client opens all others"):
+        async with open_client(a_class):
             pass
 
 

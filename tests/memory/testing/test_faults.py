@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 import trio
@@ -274,6 +274,55 @@ def _joined(found: list[tuple[float, bytes | str]]) -> list[tuple[float, bytes |
     return joined
 
 
+@pytest.mark.parametrize("kind", ["split", "drop", "duplicate", "corrupt", "half_close", "truncate", "reset"])
+async def test_the_same_bytes_are_hit_in_whatever_pieces_they_come(
+    kind: Any, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A socket gives what it has: a script, or a seed, does the same all the same."""
+    data = bytes(range(26))
+    faults = [Fault(kind, "received", 5, size=7), Fault("corrupt", "received", 20, size=2)]
+    found = set[bytes]()
+    for size in (26, 1, 3, 7):
+        for max_bytes in (None, 1, 4):
+            one, other = trio.testing.memory_stream_pair()
+            faulty, got = FaultyStream(one, faults), b""
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_send_in_pieces, other, data, size)
+                with suppress(trio.BrokenResourceError):
+                    while piece := await faulty.receive_some(max_bytes):
+                        got += piece
+                nursery.cancel_scope.cancel()
+            found.add(got)
+    for size in (26, 1, 3, 7):
+        one, other = trio.testing.memory_stream_pair()
+        sent = [Fault(fault.kind, "sent", fault.at, size=fault.size) for fault in faults]
+        with suppress(trio.BrokenResourceError):
+            await _send_in_pieces(FaultyStream(one, sent), data, size)
+        found.add(await _all_of(other))
+    assert len(found) == 1
+    (got,) = found
+    twice = {"split": data, "drop": data[:5] + data[12:], "duplicate": data[:12] + data[5:]}
+    twice["corrupt"] = data[:5] + bytes(byte ^ 0x80 for byte in data[5:12]) + data[12:]
+    whole = twice.get(kind, data[:5])
+    assert got == (whole if kind not in twice else whole[:-6] + b"\x94\x95" + whole[-4:])
+
+
+async def _send_in_pieces(stream: trio.abc.HalfCloseableStream, data: bytes, size: int) -> None:
+    with suppress(trio.BrokenResourceError):
+        for at in range(0, len(data), size):
+            await stream.send_all(data[at : at + size])
+            await trio.testing.wait_all_tasks_blocked()
+        await stream.send_eof()
+
+
+async def _all_of(stream: trio.abc.ReceiveStream) -> bytes:
+    got = b""
+    with suppress(trio.BrokenResourceError), trio.move_on_after(10):
+        while piece := await stream.receive_some():
+            got += piece
+    return got
+
+
 async def test_split_bytes_come_as_pieces(autojump_clock: trio.testing.MockClock) -> None:
     """That is what a reader of messages must be able to bear."""
     found = await pieces([Fault("split", "received", at) for at in range(1, 8)], b"abcdefgh", "received")
@@ -328,6 +377,14 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: Faulty.random(memory_channel_pair()[0], 1, kinds=["split"]), r"reset, not \['split'\]"),
     (lambda: Faulty.random(memory_channel_pair()[0], 1, kinds="drop"), "reset, not 'drop'"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     (lambda: FaultyStream.random(trio.testing.memory_stream_pair()[0], 1, kinds=["reorder"]), "kinds must be"),
+    (
+        lambda: Faulty(cast("Any", trio.testing.memory_stream_pair()[0])),
+        "a Channel, not StapledStream; FaultyStream",
+    ),
+    (
+        lambda: FaultyStream(cast("Any", memory_channel_pair()[0])),
+        "Stream, not MemoryChannel; Faulty wraps a Channel",
+    ),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -331,6 +331,9 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: HttpFault("delay", 1, seconds=-1), "seconds"),
     (lambda: FaultyApp(McpASGI(Server("x")), [Fault("drop", "sent", 1)]), "an HttpFault, not Fault"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     (lambda: FaultyApp.random(McpASGI(Server("x")), 1, kinds=[]), "kinds must be some of delay, "),
+    (lambda: FaultyApp(cast("Any", Server("x"))), r"an ASGI application, as McpASGI\(server\), not Server"),
+    (lambda: HttpFault("status", 1, retry_after=-5), "retry_after must be at least 0, not -5"),
+    (lambda: HttpFault("status", 1, status=cast("Any", "503")), "status must be a whole number, not '503'"),
 ]
 
 

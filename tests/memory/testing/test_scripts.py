@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 import trio
@@ -146,7 +147,7 @@ async def test_what_comes_after_the_script_is_one_too_many() -> None:
     async def script(peer: ScriptedPeer) -> None:
         await peer.accept("2025-11-25")
 
-    with pytest.raises(ScriptMismatch, match="ping"):
+    with pytest.raises(ScriptMismatch, match=r"the script is over, and this came:\n.*ping"):
         async with scripted_server(script) as channel, open_client(channel, era="legacy") as client:
             await client.ping()
 
@@ -232,10 +233,16 @@ async def test_what_is_no_script_and_no_server_is_told() -> None:
         async with scripted_server(steps) as channel:
             await channel.send([Outgoing(b"{}")])
             await channel.receive()
-    url: Any = "http://localhost/mcp"
-    with pytest.raises(TypeError, match=r"needs a server in this process .* not str"):
-        async with scripted_client(url):
-            pass
+    no_scripts: list[Any] = [None, repr, 7]
+    for no_script in no_scripts:
+        with pytest.raises(TypeError, match=r"a script must be a list of Expect and Say, or an async function"):
+            async with scripted_server(no_script) as channel:
+                await channel.receive()
+    no_servers: list[tuple[Any, str]] = [("http://localhost/mcp", "str"), (Server, "the class Server")]
+    for no_server, kind in no_servers:
+        with pytest.raises(TypeError, match=rf"needs a server in this process .* not {kind}$"):
+            async with scripted_client(no_server):
+                pass
 
 
 async def test_the_end_can_be_expected() -> None:
@@ -263,6 +270,10 @@ PATTERNS: list[tuple[object, object, list[str]]] = [
     ([1], [2], ["$[0]: expected 1, got 2"]),
     (1, 1.0, []),
     (1, True, ["$: expected 1, got true"]),
+    (False, 0, ["$: expected false, got 0"]),
+    ({"a": pytest.approx(0.3), "b": mock.ANY}, {"a": 0.1 + 0.2, "b": True}, []),
+    ({"a": pytest.approx(0.3)}, {"a": 0.4}, ["$.a: expected 0.3 ± 3.0e-07, got 0.4"]),
+    ({"protocolVersion": Revision.V2025_11_25}, {"protocolVersion": "2025-11-25"}, []),
     (None, 0, ["$: expected null, got 0"]),
     ({"a": Same("x"), "b": Same("x")}, {"a": 1, "b": 1}, []),
     ({"a": Same("x"), "b": Same("x")}, {"a": 1, "b": 2}, ["$.b: expected 1, got 2"]),

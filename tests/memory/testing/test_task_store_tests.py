@@ -91,6 +91,18 @@ async def keeps_one_at_a_time(broken: Broken, store: Any, task: StoredTask) -> N
     await store.replace(broken.kept["last"])
 
 
+async def keeps_the_last_ten(broken: Broken, store: Any, task: StoredTask) -> None:
+    await store.add(task)
+    broken.kept[task.id] = task
+    if len(broken.kept) > 10:
+        await store.remove(broken.kept.pop(next(iter(broken.kept))).id)
+
+
+async def puts_back(_: Broken, store: Any, task: StoredTask) -> None:
+    await store.remove(task.id)
+    await store.add(task)
+
+
 async def finds_without_a_checkpoint(broken: Broken, store: Any, id: str) -> Any:
     return store._tasks.get(id)
 
@@ -158,6 +170,7 @@ BROKEN: list[tuple[str, str, Callable[..., Awaitable[Any]]]] = [
     ("a_task_that_was_removed_is_not_found", "remove", removes_nothing),
     ("a_task_that_was_removed_is_not_found", "remove", removes_what_is_there),
     ("many_tasks_are_kept_at_once", "replace", keeps_one_at_a_time),
+    ("many_tasks_are_kept_at_once", "add", keeps_the_last_ten),
     ("what_is_cancelled_is_done_or_not_done", "add", adds_halves),
     ("every_method_is_a_checkpoint", "find", finds_without_a_checkpoint),
 ]
@@ -197,7 +210,7 @@ async def test_a_store_that_breaks_a_promise_fails(subtests: pytest.Subtests) ->
         class Tests(TaskStoreTests):
             @asynccontextmanager
             async def open_store(self) -> AsyncGenerator[Any]:
-                yield Broken(MemoryTaskStore(), {method: wrong})
+                yield Broken(MemoryTaskStore(), {"replace": puts_back, method: wrong})
 
         await fails(getattr(Tests(), f"test_{test}"))
 

@@ -114,6 +114,44 @@ async def test_a_record_is_replayed_as_the_server(revision: str, autojump_clock:
                 await book_and_rest(client)
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("replay_as", ["client", "server"])
+async def test_a_task_is_looked_at_when_it_has_changed(
+    revision: str, replay_as: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A client that was recorded has waited between its looks, and so must its replay."""
+
+    def archive() -> Server[Any]:
+        server: Server[Any] = Server("archive")
+
+        @server.tool(task="optional", poll=0.7)
+        async def pack(ctx: Context[Any]) -> str:
+            async with ctx.progress(total=3) as progress:
+                for _ in range(3):
+                    await trio.sleep(10)
+                    await progress.advance()
+            await trio.sleep(5)
+            answer = await ctx.elicit("Keep the parts?", bool)
+            await trio.sleep(10)
+            return answer.action
+
+        return server
+
+    recorder = Recorder()
+    options: Any = {"on_elicit": agree, "revision": revision, "tasks": "always"}
+    async with open_client(archive(), on_frame=recorder, **options) as client, client.start_task("pack") as task:
+        assert (await task.result()).text == "accept"
+    if replay_as == "client":
+        await replay_client(recorder.recording, archive(), within=20)
+        return
+    async with (
+        replay_server(recorder.recording) as channel,
+        open_client(channel, **options) as client,
+        client.start_task("pack") as task,
+    ):
+        assert (await task.result()).text == "accept"
+
+
 async def test_a_client_that_says_something_else_is_found() -> None:
     """By the server that is none."""
     recorder = Recorder()
@@ -327,6 +365,18 @@ async def test_texts_that_show_secrets_are_masked(subtests: pytest.Subtests) -> 
             '{"properties": {"secrets": {"type": "object"}, "token": "t0p"}, "secret": {"type": "t0p"}}',
             '{"properties": {"secrets": {"type": "object"}, "token": "***"}, "secret": {"type": "***"}}',
         ),
+        (
+            '{"tokenValue": "t0p", "private_key_pem": "t0p", "passwordHash": "t0p", "Bearer": "t0p", "tokenCount": 4}',
+            '{"tokenValue": "***", "private_key_pem": "***", "passwordHash": "***", "Bearer": "***", "tokenCount": 4}',
+        ),
+        (
+            '{"user[password]": "t0p", "Password ": "t0p", "API Key": "t0p", "signing_key": "t0p", "monkey": "ann"}',
+            '{"user[password]": "***", "Password ": "***", "API Key": "***", "signing_key": "***", "monkey": "ann"}',
+        ),
+        (
+            '[{"name": "API_TOKEN", "value": "t0p"}, {"name": "REGION", "value": "ann"}, {"name": 1, "value": 2}]',
+            '[{"name": "API_TOKEN", "value": "***"}, {"name": "REGION", "value": "ann"}, {"name": 1, "value": 2}]',
+        ),
         ('{"user": "ann", "password": "t0p", "x": [', '{"user": "ann", "password": ***'),
         ('{"say": "{\\"api_key\\": {\\"a\\": \\"t0p', '{"say": "{\\"api_key\\": ***'),
         ('{"user":  "ann"}', '{"user":  "ann"}'),
@@ -382,10 +432,24 @@ def test_what_is_no_record_is_told(tmp_path: Path) -> None:
     """With its line."""
     path = tmp_path / "calls.jsonl"
     late = b'{"direction":"sent","message":1,"at":' + b"9" * 400 + b"}"
-    for text in (b"{", b'{"direction":"up","message":1}', b'{"direction":"sent"}', b"[]", b"1", b"\xff", late):
+    soon = b'{"direction":"sent","message":1,"at":NaN}'
+    for text in (
+        soon,
+        b"{",
+        b'{"direction":["sent"],"message":1}',
+        b'{"direction":"up","message":1}',
+        b'{"direction":"sent"}',
+        b"[]",
+        b"1",
+        b"\xff",
+        late,
+    ):
         path.write_bytes(RecordedFrame("sent", {}).line().encode() + b"\n" + text + b"\n")
         with pytest.raises(ValueError, match=r"calls\.jsonl, line 2: not a line of a record"):
             Recording.read(path)
+    path.write_bytes(b"\n")
+    with pytest.raises(ValueError, match=r"line 1: not a line of a record: Expecting value at column 1$"):
+        Recording.read(path)
     path.write_bytes(RecordedFrame("sent", {}).line().encode() + b"\n\xff\xfe\n")
     with pytest.raises(ValueError, match=r"calls\.jsonl, line 2: not a line of a record"):
         Recording.read(path)

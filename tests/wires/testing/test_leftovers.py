@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from functools import partial
@@ -27,6 +28,18 @@ async def test_a_process_is_found() -> None:
         process = subprocess.Popen([sys.executable, "-c", "pass"])
     assert process is not None
     assert f"a process: {process.pid} (" in str(caught.value)
+    process.wait()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the name of a process is looked at")
+def test_a_process_that_has_ended_is_told_from_one_that_runs() -> None:
+    """One has to be ended, the other one only to be waited for."""
+    process = None
+    found = pytest.raises(AssertionError, match=r"\(python\S*, which has ended and was not waited for\)")
+    with found, assert_nothing_left():
+        process = subprocess.Popen([sys.executable, "-c", "pass"])
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert process is not None
     process.wait()
 
 
