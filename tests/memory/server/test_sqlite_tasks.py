@@ -330,7 +330,8 @@ async def test_nobody_looks_while_nothing_runs(tmp_path: Path) -> None:
 
     names = ("add", "find", "replace", "remove", "send", "receive", "done", "versions", "claim", "release")
     async with open_store(tmp_path / "t") as store:
-        server = make_server(type("Counting", (), {"store": store, **{name: counted(name) for name in names}})())
+        counting: Any = type("Counting", (), {"store": store, **{name: counted(name) for name in names}})
+        server = make_server(counting())
         async with open_client(server, revision=MODERN, tasks="always", capabilities=CAPABLE) as client:
             looks.clear()
             await trio.sleep(0.5)
