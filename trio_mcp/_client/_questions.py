@@ -402,7 +402,11 @@ class Questions:
         return (
             method in handlers.others
             or (method == "sampling/createMessage" and handlers.on_sample is not None)
-            or (method == "elicitation/create" and handlers.on_elicit is not None and METHODS[method].is_in(revision))
+            or (
+                method == "elicitation/create"
+                and handlers.on_elicit is not None
+                and METHODS[method].is_in(revision)
+            )
             or (method == "roots/list" and handlers.roots is not None)
         )
 
