@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import trio
@@ -348,8 +348,13 @@ async def test_an_elicitation_before_there_were_any_is_refused(
 ) -> None:
     """It was not declared, and its answer has no form in that revision. The user is not asked in vain."""
     asked, server = list[object](), ScriptedServer(revision)
-    async with open_client(server, revision=revision, on_elicit=asked.append):
-        form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+
+    def decline(question: object) -> Literal["decline"]:
+        asked.append(question)
+        return "decline"
+
+    async with open_client(server, revision=revision, on_elicit=decline):
+        form: dict[str, Any] = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
         server.say({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": form})
         await trio.testing.wait_all_tasks_blocked()
         [answer] = [message for message in server.sent if message.get("id") == 7]
