@@ -399,14 +399,11 @@ class Questions:
     def knows(self, method: str, revision: Revision) -> bool:
         """Whether there is a handler for a question of a revision."""
         handlers = self._handlers
+        may_elicit = method == "elicitation/create" and METHODS[method].is_in(revision)
         return (
             method in handlers.others
             or (method == "sampling/createMessage" and handlers.on_sample is not None)
-            or (
-                method == "elicitation/create"
-                and handlers.on_elicit is not None
-                and METHODS[method].is_in(revision)
-            )
+            or (may_elicit and handlers.on_elicit is not None)
             or (method == "roots/list" and handlers.roots is not None)
         )
 
