@@ -45,6 +45,8 @@ REFUSED_HEADS: Final = {
     "obs-fold at the beginning": (head(b" Host: localhost"), 400),
     "a bare LF": (b"POST / HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n", 400),
     "a bare LF behind the request line": (b"POST / HTTP/1.1\nHost: localhost\r\n\r\n", 400),
+    "no CR at all": (b"POST / HTTP/1.1\nHost: localhost\n\n", 400),
+    "a bare LF at the end": (b"POST / HTTP/1.1\r\nHost: localhost\r\n\n", 400),
     "a hidden head": (head(HOST, b"X: a\n\nGET / HTTP/1.1"), 400),
     "a bare CR": (head(HOST, b"X: a\rContent-Length: 5"), 400),
     "two CRs": (head(HOST, b"X: a\r"), 400),

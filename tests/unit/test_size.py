@@ -37,10 +37,11 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # by whoever reports a change, and processes are named by what they run; 272 and 58,184 before stores that make one server of
 # several processes and let sessions outlive them (in a file, and in Redis; how processes find each other; what is kept of
 # a session: 9 files and 1,740 lines), before the tasks of 2025-11-25, of servers and clients (3 files and 570 lines), and before
-# calls over HTTP are cancelled whose answers are lost; 60,551 before what attackers found in the kit for tests: ends of channels
-# that were not tested, failures of tasks and of cancelled calls, faults in any pieces, replays of tasks, mistakes that it took.
+# calls over HTTP are cancelled whose answers are lost; 60,551 before what attackers found in the kit for tests (ends of channels
+# that were not tested, failures of tasks and of cancelled calls, faults in any pieces, replays of tasks, mistakes that it took),
+# tasks that are cancelled with the client that waits for them, heads without an end, and files that are none of SQLite.
 FILES: Final = 284
-CODE_LINES: Final = 60_660
+CODE_LINES: Final = 60_695
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

@@ -256,7 +256,7 @@ class ServerMessages:
             return None
         if request.method == "ping":
             return {}
-        if not self._questions.knows(request.method):
+        if not self._questions.knows(request.method, self.revision or LATEST_LEGACY):
             _log.warning("refused a question of the server, %.60r: it has no handler", request.method)
             raise self._questions.unknown(request.method)
         return self._answer

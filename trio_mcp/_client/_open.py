@@ -518,8 +518,9 @@ async def run_client(
         Others: As `open_client`, and only before the client is connected.
     """
     check_trio_runs("run_client()")
-    reconnecting, client = make_client(target, options)
-    await reconnecting.run(lambda: task_status.started(client))
+    async with open_client(target, **options) as client:
+        task_status.started(client)
+        await client._reconnecting.closed.wait()
 
 
 async def _run(

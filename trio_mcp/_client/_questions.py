@@ -27,7 +27,7 @@ from .._core._forms import check_tool_results, form_problems
 from .._core._uri_template import check_web_url
 from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError, RequestError
 from .._limits import MIB
-from .._revisions import QUESTIONS, Revision
+from .._revisions import METHODS, QUESTIONS, Revision
 from ._asks import METHODS_OF, AskKind, Asks, called
 
 # Elicitation.
@@ -396,13 +396,14 @@ class Questions:
         asked = (handlers.on_sample, handlers.on_elicit, handlers.roots)
         return bool(handlers.others) or any(handler is not None for handler in asked)
 
-    def knows(self, method: str) -> bool:
-        """Whether there is a handler for a question."""
+    def knows(self, method: str, revision: Revision) -> bool:
+        """Whether there is a handler for a question of a revision."""
         handlers = self._handlers
+        may_elicit = method == "elicitation/create" and METHODS[method].is_in(revision)
         return (
             method in handlers.others
             or (method == "sampling/createMessage" and handlers.on_sample is not None)
-            or (method == "elicitation/create" and handlers.on_elicit is not None)
+            or (may_elicit and handlers.on_elicit is not None)
             or (method == "roots/list" and handlers.roots is not None)
         )
 

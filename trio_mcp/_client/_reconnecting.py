@@ -94,6 +94,7 @@ class ReconnectingConnection:
         is_reconnected: Whether there was a channel before the present one.
         interrupted_at: When it was logged last that listening was interrupted.
         chosen_log_level: What `set_log_level` has asked for; `None` if it was not called.
+        closed: Set when `run` has ended.
     """
 
     _connector: Connector
@@ -130,7 +131,9 @@ class ReconnectingConnection:
     _failure: McpError | None = attrs.field(default=None, init=False)
     _is_closing: bool = attrs.field(default=False, init=False)
     _until_closing: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    _closed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    closed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    # How many callers cancel their tasks at the server before the connection is closed.
+    _holding: int = attrs.field(default=0, init=False)
     _between_requests: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
     _thread: int = attrs.field(factory=get_ident, init=False)
     # Called with each result that no call waits for, while there is a connection.
@@ -268,6 +271,17 @@ class ReconnectingConnection:
         if scope.cancelled_caught:
             raise self._why_over()
 
+    @contextmanager
+    def held_open(self) -> Generator[None]:
+        """Let closing wait until the block is left, for `Limits.goodbye_timeout` at most."""
+        self._holding += 1
+        try:
+            yield
+        finally:
+            self._holding -= 1
+            if self._is_closing and not self._holding:
+                self._until_closing.cancel(reason="the client was closed")
+
     async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None) -> None:
         """Ask for log messages on this connection and on every one after it."""
         await self.ask(lambda connection: connection.set_log_level(level, meta))
@@ -297,7 +311,7 @@ class ReconnectingConnection:
             raise
         finally:
             self._give_up(ConnectionLost("this client has ended"))
-            self._closed.set()
+            self.closed.set()
 
     def check_thread(self) -> None:
         """Check that this is the thread of the client; see there."""
@@ -312,7 +326,7 @@ class ReconnectingConnection:
     async def aclose(self) -> None:
         """Close the connection and release everything. Bounded; it goes on if its caller is cancelled."""
         self.begin_closing()
-        await self._closed.wait()
+        await self.closed.wait()
 
     def begin_closing(self) -> None:
         """Close as `aclose` does, and let `run` return once it is done. Does not wait."""
@@ -323,7 +337,10 @@ class ReconnectingConnection:
         for peer in self._peers:
             if peer.end is not None:
                 peer.cut_callbacks()
-        self._until_closing.cancel(reason="the client was closed")
+        if self._holding:
+            self._until_closing.deadline = trio.current_time() + self.limits.goodbye_timeout
+        else:
+            self._until_closing.cancel(reason="the client was closed")
         self._wake_waiting()
 
     async def _connect_first(self, started: Callable[[], object]) -> ConnectionLost:

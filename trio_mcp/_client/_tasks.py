@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any, Final, NoReturn, final
 
 import attrs
@@ -200,29 +201,31 @@ async def ask_about(client: LowLevelClient, method: str, params: Mapping[str, An
         ConnectionLost: The server came back with a revision that has no tasks.
         Others: As `Client.request`.
     """
-
-    def send(connection: Connection) -> Awaitable[dict[str, Any]]:
-        sent = params
-        if connection.revision.is_modern:
-            sent = {**params, "_meta": tasks_declared(connection)}
-        elif not has_legacy_tasks(connection):
-            raise ConnectionLost(f"{method}: the server speaks {connection.revision}, which has no such tasks")
-        return connection.peer.request(method, connection.with_meta(sent))
-
     # A result is there when the task is over: `request_timeout` is not for the task.
     with nullcontext() if method == "tasks/result" else client._timeout(method):
-        return await client._reconnecting.ask(send)
+        return await client._reconnecting.ask(partial(_send, method, params))
+
+
+def _send(method: str, params: Mapping[str, Any], connection: Connection) -> Awaitable[dict[str, Any]]:
+    if connection.revision.is_modern:
+        params = {**params, "_meta": tasks_declared(connection)}
+    elif not has_legacy_tasks(connection):
+        raise ConnectionLost(f"{method}: the server speaks {connection.revision}, which has no such tasks")
+    return connection.peer.request(method, connection.with_meta(params))
 
 
 async def give_up_task(client: LowLevelClient, id: str) -> None:
     """Cancel a task for which nobody waits; see `TaskFollower.give_up`."""
-    timeout = client._settings.limits.goodbye_timeout
-    if not can_cancel_tasks(client._reconnecting.agreed):
+    timeout, reconnecting = client._settings.limits.goodbye_timeout, client._reconnecting
+    if not can_cancel_tasks(reconnecting.agreed):
         _log.info("task %.60s is not cancelled: its server has not declared that it can be", id)
         return
     with trio.move_on_after(timeout, shield=True) as scope:  # noqa: ASYNC912 - a request is one
         try:
-            await ask_about(client, "tasks/cancel", {"taskId": id})
+            if reconnecting.is_over:  # the client is being closed, and holds the connection open for this
+                await _send("tasks/cancel", {"taskId": id}, reconnecting.agreed)
+            else:
+                await ask_about(client, "tasks/cancel", {"taskId": id})
         except (McpError, trio.ClosedResourceError, trio.TooSlowError) as error:
             _log.info("task %.60s could not be cancelled: %s", id, error)
     if scope.cancelled_caught:
@@ -324,11 +327,14 @@ async def finish_task(follower: TaskFollower, answered: Answered) -> Answered:
         TaskCancelled: It was cancelled elsewhere.
         Others: As `TaskFollower.follow`.
     """
-    try:
-        state = await follower.follow()
-    except BaseException:
-        await follower.give_up()  # noqa: ASYNC102 - shields itself, and is bounded
-        raise
+    reconnecting = follower._client._reconnecting
+    with reconnecting.held_open():
+        try:
+            with reconnecting.cancelled_when_over():
+                state = await follower.follow()
+        except BaseException:
+            await follower.give_up()  # noqa: ASYNC102 - shields itself, and is bounded
+            raise
     return attrs.evolve(answered, result=dict(result_of(state)), result_type="complete")
 
 
@@ -442,12 +448,17 @@ class ClientTask:
     # For the block.
 
     async def _follow(self) -> None:
-        assert self._follower is not None
-        try:
-            await self._follower.follow(self._note)
-        except Exception as error:
-            self._failure = error
-            self._changed.unpark_all()
+        follower, reconnecting = self._follower, self._client._reconnecting
+        assert follower is not None
+        with reconnecting.held_open():
+            try:
+                with reconnecting.cancelled_when_over():
+                    await follower.follow(self._note)
+            except Exception as error:
+                self._failure = error
+                self._changed.unpark_all()
+            if isinstance(self._failure, trio.ClosedResourceError) and not self.is_detached:
+                await follower.give_up()  # now: the block may last
 
     def _note(self) -> None:
         self._version += 1

@@ -333,6 +333,7 @@ LAST_CHUNK: Final = b"0\r\n\r\n"
 
 _EMPTY_LINE: Final = b"\r\n"
 _END_OF_HEAD: Final = b"\r\n\r\n"
+_BARE_LF: Final = re.compile(rb"(?<!\r)\n")
 _STATUS_LINES: Final = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode("ascii")) for status in HTTPStatus
 }
@@ -489,6 +490,8 @@ class RequestBuffer:
         if size > self._limit:
             raise HttpRefused(431, f"a head of {size} bytes or more; {self._limit} are allowed")
         if end < 0:
+            if _BARE_LF.search(buffer, max(0, self._searched - 1)):
+                raise _bad("a line does not end with CRLF")
             self._searched = size
             begins_empty_line = not self._has_skipped and len(buffer) == 1 and buffer[0] == _EMPTY_LINE[0]
             if buffer and not (0x21 <= buffer[0] <= 0x7E or begins_empty_line):

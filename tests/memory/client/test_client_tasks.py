@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from tape import Tape
 from wires import answer, refusal
 
 from trio_mcp import (
+    Client,
     Context,
     LocalProtocolError,
     MemoryTaskStore,
@@ -28,8 +30,10 @@ from trio_mcp import (
     TaskState,
     TaskUpdated,
     fail_after_silence,
+    memory_channel_pair,
     open_client,
     open_clients,
+    run_client,
     types,
 )
 
@@ -655,6 +659,64 @@ async def test_leaving_the_block_cancels_the_task(autojump_clock: trio.testing.M
         await trio.testing.wait_all_tasks_blocked()
     assert events == ["cancelled"] * 3
     assert len(tape.requests("tasks/cancel")) == 3
+
+
+@pytest.mark.parametrize("revision", [MODERN, Revision.V2025_11_25])
+@pytest.mark.parametrize("way", ["call", "start", "detach", "run"])
+async def test_leaving_the_client_cancels_the_tasks_that_are_waited_for(
+    way: str, revision: Revision, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Their callers outlive it. Nobody would come for them, and they would go on until their time is over."""
+    (server, events), tape = working(seconds=1_000), Tape()
+    async with server.open() as running, trio.open_nursery() as nursery:
+
+        async def wait(client: Client) -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                if way in ("call", "run"):
+                    await client.call_tool("x")
+                else:
+                    async with client.start_task("x") as task:
+                        if way == "detach":
+                            task.detach()
+                        await task.result()
+
+        options: Any = {"tasks": "always", "revision": revision, "on_frame": tape}
+        near, far = memory_channel_pair()
+        nursery.start_soon(running.serve_channel, far)
+        async with trio.open_nursery() as inner:
+            client: Client = await inner.start(partial(run_client, near, **options))
+            await client.list_tools()
+            nursery.start_soon(wait, client)
+            await trio.sleep(10)
+            begun = trio.current_time()
+            if way == "run":
+                inner.cancel_scope.cancel()
+            else:
+                await client.aclose()
+        assert trio.current_time() - begun < 0.1
+        await trio.sleep(1)
+        assert events == ([] if way == "detach" else ["cancelled"])
+        assert len(tape.requests("tasks/cancel")) == (0 if way == "detach" else 1)
+        tape.check_endings()
+
+
+async def test_leaving_never_waits_long_for_a_server_that_does_not_cancel(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    server = Scripted(seen(pollIntervalMs=50_000))
+    server.script["tasks/cancel"] = lambda _: None
+    async with trio.open_nursery() as nursery, open_client(server, tasks="always") as client:
+
+        async def wait() -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                await client.call_tool("x")
+
+        nursery.start_soon(wait)
+        await trio.sleep(10)
+        begun = trio.current_time()
+        await client.aclose()
+        assert trio.current_time() - begun <= 2.0 + 0.1  # goodbye_timeout
+    assert len(server.requests("tasks/cancel")) == 1
 
 
 async def test_cancelling_by_hand(autojump_clock: trio.testing.MockClock) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import trio
@@ -340,6 +340,26 @@ async def test_a_question_that_is_malformed_is_answered(
         assert [(message["id"], message["error"]["code"]) for message in server.sent if "error" in message] == [
             (7, -32600)
         ]
+
+
+@pytest.mark.parametrize("revision", [Revision.V2024_11_05, Revision.V2025_03_26])
+async def test_an_elicitation_before_there_were_any_is_refused(
+    revision: Revision, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    """It was not declared, and its answer has no form in that revision. The user is not asked in vain."""
+    asked, server = list[object](), ScriptedServer(revision)
+
+    def decline(question: object) -> Literal["decline"]:
+        asked.append(question)
+        return "decline"
+
+    async with open_client(server, revision=revision, on_elicit=decline):
+        form: dict[str, Any] = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+        server.say({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": form})
+        await trio.testing.wait_all_tasks_blocked()
+        [answer] = [message for message in server.sent if message.get("id") == 7]
+    assert (answer["error"]["code"], asked) == (-32601, [])
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_modern_server_gets_no_answer_to_a_question_that_is_malformed(

@@ -79,6 +79,14 @@ async def test_a_head_that_can_be_read_in_two_ways_ends_the_connection(step: int
     assert calls == []
 
 
+@pytest.mark.parametrize("step", [WHOLE, 1], ids=["at once", "by bytes"])
+async def test_a_head_that_has_no_end_for_us_is_refused_before_its_time_is_over(step: int) -> None:
+    """Who ends lines with a bare LF has ended the head, and waits."""
+    async with adding() as (served, _):
+        for what in ("no CR at all", "a bare LF at the end"):
+            assert await said_to(served, REFUSED_HEADS[what][0], step) == [400]
+
+
 @pytest.mark.parametrize("step", [WHOLE, 11], ids=["at once", "in pieces"])
 async def test_a_body_that_can_be_read_in_two_ways_ends_the_connection(step: int) -> None:
     """The same behind a good head."""
