@@ -32,7 +32,7 @@ from .._limits import Limits, check_given, check_kind
 from .._logs import Log
 from .._oauth._principal import ClientCertificate
 from .._server._server import Servable
-from .._trio import check_thread, check_trio_runs, noticing_waits, open_hidden_nursery
+from .._trio import LightParkingLot, check_thread, check_trio_runs, noticing_waits, open_hidden_nursery
 from ._requests import CLOSE, RequestBody
 
 if TYPE_CHECKING:  # an application without WebSockets does not load the library for them
@@ -99,7 +99,7 @@ class AsgiCall(HttpCall):
         super().__init__(
             method=str(scope.get("method", "GET")),
             path=_path_of(scope, root),
-            headers=headers or Headers((bytes(name), bytes(value)) for name, value in scope["headers"]),
+            headers=headers or Headers([(bytes(name), bytes(value)) for name, value in scope["headers"]]),
             query=bytes(scope.get("query_string") or b"").decode("latin-1"),
             client=None if client is None else str(client[0]),
             scheme=_SCHEMES.get(scheme, scheme),
@@ -116,6 +116,8 @@ class AsgiCall(HttpCall):
         self._ask_for_body = ask_for_body
         self._receive = receive
         self._is_fetching = False
+        self._pumping: trio.CancelScope | None = None  # of the task that receives, while there is one
+        self._pumped = LightParkingLot()
         self._is_whole = False  # the answer, which is being sent
         self._directly: DirectSender | None = None
 
@@ -139,19 +141,38 @@ class AsgiCall(HttpCall):
             await self.body.wait_asked()
             self.take(await receive())
 
-    def pump_when_waiting(self, nursery: trio.Nursery) -> Callable[[], object]:
-        """Return what is to be called before each wait of the task that serves the request.
+    def pump_when_waiting(self, nursery: trio.Nursery) -> None:
+        """Receive in a task of its own from now on, unless that is not needed. Before each wait of its own task.
 
         Most requests wait for their body alone, and for their answer to be sent. For these no task is needed that
         notices that the client has gone.
         """
+        if self._receive is not None and not (self._is_fetching or self._is_whole):
+            receive, self._receive = self._receive, None
+            with suppress(RuntimeError):  # the application has ended, and a handler still cleans up
+                nursery.start_soon(
+                    self._pump, receive, scope := trio.CancelScope(), name=f"receiving {self.method} {self.path}"
+                )
+                self._pumping = scope
 
-        def notice() -> None:
-            if self._receive is not None and not (self._is_fetching or self._is_whole):
-                receive, self._receive = self._receive, None
-                nursery.start_soon(self.pump, receive, name=f"receiving {self.method} {self.path}")
+    async def _pump(self, receive: AsgiReceive, scope: trio.CancelScope) -> None:
+        try:
+            with scope:
+                await self.pump(receive)
+        except Exception:
+            # The boundary of one request: the nursery is shared by all of them.
+            _log.exception("%s %s: nothing more can be received", self.method, self.path)
+            self.gone()
+        finally:
+            self._pumping = None
+            self._pumped.unpark_all()
 
-        return notice
+    async def end_pump(self) -> None:
+        """End the task that receives, if there is one: the host may receive when this is done."""
+        if self._pumping is not None:
+            self._pumping.cancel(reason=_ANSWERED)
+            with trio.CancelScope(shield=True):
+                await self._pumped.park()
 
     async def _fetch(self) -> None:
         assert self._receive is not None
@@ -399,6 +420,7 @@ class McpASGI:
     _event_store: EventStore | None = attrs.field(default=None, alias="event_store", kw_only=True)
     _store: Store | None = attrs.field(default=None, alias="store", kw_only=True)
     _endpoint: Endpoint | None = attrs.field(default=None, init=False)
+    _nursery: trio.Nursery = attrs.field(init=False)  # while it runs: where requests notice that clients leave
     _name: str | None = attrs.field(default=None, init=False)
     _thread: int = attrs.field(default=0, init=False)
 
@@ -437,6 +459,7 @@ class McpASGI:
                 group=group,
             ) as endpoint,
             nullcontext() if group is None else group.serving(endpoint),
+            open_hidden_nursery() as self._nursery,
         ):
             self._endpoint, self._name, self._thread = endpoint, SERVED.get(), get_ident()
             try:
@@ -444,6 +467,7 @@ class McpASGI:
                 await endpoint.drain()
             finally:
                 self._endpoint = None
+                self._nursery.cancel_scope.cancel(reason="the application has ended")
 
     async def well_known(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer a request for the metadata of the server: ``Mount("/.well-known", app=mcp.well_known)``.
@@ -470,11 +494,14 @@ class McpASGI:
             check_thread(self._thread, "McpASGI", "app")
             await trio.lowlevel.checkpoint_if_cancelled()  # what follows may have nothing to wait for
             call = AsgiCall(scope, send, self._endpoint.settings, receive=receive)
-            async with open_hidden_nursery() as nursery:
-                call.on_cut = partial(nursery.cancel_scope.cancel, reason=_CUT)
-                await noticing_waits(self._endpoint.handle(call), call.pump_when_waiting(nursery))
-                await call.end()
-                nursery.cancel_scope.cancel(reason=_ANSWERED)
+            with trio.CancelScope() as whole:
+                call.on_cut = partial(whole.cancel, reason=_CUT)
+                try:
+                    notice = partial(call.pump_when_waiting, self._nursery)
+                    await noticing_waits(self._endpoint.handle(call), notice)
+                    await call.end()
+                finally:
+                    await call.end_pump()
         elif (await receive())["type"] != "websocket.connect":
             pass  # its client has left
         elif self._endpoint.serves_websockets:
