@@ -26,13 +26,14 @@ from .._endpoint._call import SMALL, Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._endpoint._groups import Store
+from .._endpoint._session_channel import FEW_PASSES
 from .._endpoint._websockets import GOODBYE, WebSocketCall
 from .._errors import ConnectionLost
 from .._limits import Limits, check_given, check_kind
 from .._logs import Log
 from .._oauth._principal import ClientCertificate
 from .._server._server import Servable
-from .._trio import LightParkingLot, check_thread, check_trio_runs, noticing_waits, open_hidden_nursery
+from .._trio import PASS, LightParkingLot, check_thread, check_trio_runs, noticing_waits, open_hidden_nursery
 from ._requests import CLOSE, RequestBody
 
 if TYPE_CHECKING:  # an application without WebSockets does not load the library for them
@@ -118,6 +119,7 @@ class AsgiCall(HttpCall):
         self._is_fetching = False
         self._pumping: trio.CancelScope | None = None  # of the task that receives, while there is one
         self._pumped = LightParkingLot()
+        self._passes = 0  # of the event loop, without anything that it has waited for
         self._is_whole = False  # the answer, which is being sent
         self._directly: DirectSender | None = None
 
@@ -141,13 +143,16 @@ class AsgiCall(HttpCall):
             await self.body.wait_asked()
             self.take(await receive())
 
-    def pump_when_waiting(self, nursery: trio.Nursery) -> None:
+    def pump_when_waiting(self, nursery: trio.Nursery, trap: object) -> None:
         """Receive in a task of its own from now on, unless that is not needed. Before each wait of its own task.
 
-        Most requests wait for their body alone, and for their answer to be sent. For these no task is needed that
-        notices that the client has gone.
+        Most requests wait for their body alone, for a pass of the event loop in which their session takes it, and
+        for their answer to be sent. For these no task is needed that notices that the client has gone.
         """
-        if self._receive is not None and not (self._is_fetching or self._is_whole):
+        if self._receive is None or self._is_fetching or self._is_whole:
+            return
+        self._passes += trap is PASS
+        if trap is not PASS or self._passes > FEW_PASSES:
             receive, self._receive = self._receive, None
             with suppress(RuntimeError):  # the application has ended, and a handler still cleans up
                 nursery.start_soon(
@@ -303,12 +308,15 @@ class AsgiWebSocketCall(AsgiCall, WebSocketCall):
         scope: Its ASGI scope.
         send: Takes the answer and, once it is accepted, messages.
         settings: Who is served.
+        receive: Waits for the messages of the WebSocket.
     """
 
     kind = DENIAL
 
-    def __init__(self, scope: AsgiScope, send: AsgiSend, settings: HttpServerSettings) -> None:
-        super().__init__(scope, send, settings)
+    def __init__(
+        self, scope: AsgiScope, send: AsgiSend, settings: HttpServerSettings, receive: AsgiReceive
+    ) -> None:
+        super().__init__(scope, send, settings, receive=receive)
         self._can_be_refused = DENIAL in (scope.get("extensions") or {})
         self._channel: AsgiWebSocketChannel | None = None
 
@@ -493,33 +501,22 @@ class McpASGI:
         elif kind == "http":
             check_thread(self._thread, "McpASGI", "app")
             await trio.lowlevel.checkpoint_if_cancelled()  # what follows may have nothing to wait for
-            call = AsgiCall(scope, send, self._endpoint.settings, receive=receive)
-            with trio.CancelScope() as whole:
-                call.on_cut = partial(whole.cancel, reason=_CUT)
-                try:
-                    notice = partial(call.pump_when_waiting, self._nursery)
-                    await noticing_waits(self._endpoint.handle(call), notice)
-                    await call.end()
-                finally:
-                    await call.end_pump()
+            await self._serve(AsgiCall(scope, send, self._endpoint.settings, receive=receive), self._endpoint)
         elif (await receive())["type"] != "websocket.connect":
             pass  # its client has left
         elif self._endpoint.serves_websockets:
-            await self._serve_websocket(self._endpoint, scope, receive, send)
+            await self._serve(AsgiWebSocketCall(scope, send, self._endpoint.settings, receive), self._endpoint)
         else:
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
 
-    @staticmethod
-    async def _serve_websocket(
-        endpoint: Endpoint, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend
-    ) -> None:
-        call = AsgiWebSocketCall(scope, send, endpoint.settings)
-        async with open_hidden_nursery() as nursery:
-            call.on_cut = partial(nursery.cancel_scope.cancel, reason=_CUT)
-            nursery.start_soon(call.pump, receive, name=f"receiving {call.method} {call.path}")
-            await endpoint.handle(call)
-            await call.end()
-            nursery.cancel_scope.cancel(reason=_ANSWERED)
+    async def _serve(self, call: AsgiCall, endpoint: Endpoint) -> None:
+        with trio.CancelScope() as scope:
+            call.on_cut = partial(scope.cancel, reason=_CUT)
+            try:
+                await noticing_waits(endpoint.handle(call), partial(call.pump_when_waiting, self._nursery))
+                await call.end()
+            finally:
+                await call.end_pump()
 
     async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()
