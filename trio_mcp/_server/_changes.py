@@ -187,6 +187,11 @@ class Receiver:
         self.add(announcement)
         return len(dropped)
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether anything is pending."""
+        return bool(self._pending)
+
     def take(self) -> Change | Announcement | None:
         """Remove the oldest pending item, and return it; `None` if nothing is pending."""
         oldest = next(iter(self._pending), None)
@@ -675,6 +680,7 @@ class _Listening:
                 receiver.subscribe(change)
                 if isinstance(change, TaskUpdated):
                     receiver.add(change)  # it may have changed, for the last time, since its client has seen it
+            tell = partial(exchange.notify, checkpoints=False)  # a pass for each of thousands costs as much again
             # What changes from here on waits until this is sent.
             await exchange.notify(ACKNOWLEDGED, to_wire(acknowledged, self._revision))
             while (item := receiver.take()) is not None or not self._ended:
@@ -685,7 +691,9 @@ class _Listening:
                     if task is not None:
                         await exchange.notify(NOTIFICATION, {**written_task(task), "_meta": self._meta})
                 elif not isinstance(item, Announcement):  # which is sent to sessions only
-                    await _send(exchange.notify, item, self._meta)
+                    await _send(tell, item, self._meta)
+                    if receiver.has_pending:
+                        await trio.lowlevel.checkpoint()
         return self._written(types.SubscriptionsListenResult(meta=self._meta), self._revision)
 
     async def _find_task(self, id: str, exchange: Exchange) -> StoredTask | None:
