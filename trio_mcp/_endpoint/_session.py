@@ -435,9 +435,8 @@ class LegacySession:
         leave = partial(self._left_of, posted, origin) if cancelled else nothing
         is_taken = await self._channel.put(posted.incoming(origin), call, after, leave)
         if cancelled and is_taken:
-            # The handler ends in the next turn of the event loop; the answer can wait for the one after that.
-            for _ in range(2):
-                await trio.lowlevel.checkpoint()
+            # The handler is cancelled in this turn of the event loop; the answer can wait for the next one.
+            await trio.lowlevel.checkpoint()
         return is_taken
 
     def _left_of(self, posted: PostBody, origin: Origin) -> Incoming | None:

@@ -322,7 +322,8 @@ class SessionChannel(Channel):
         Args:
             message: The message, or a batch.
             call: The POST.
-            after: Called when the peer asks for the next one: what could be done at once is done.
+            after: Called when the peer asks for the next one: what could be done at once is done. Then this does
+                not return in the pass of the event loop in which the message is taken.
             leave: Called when the client has gone before; returns what the peer takes all the same, in its place.
 
         Returns:
@@ -338,7 +339,7 @@ class SessionChannel(Channel):
         call.on_gone = arrival.waiter.unpark  # a cancel scope for each request would cost more
         try:
             for _ in range(FEW_PASSES):
-                if not arrival.is_taken:
+                if after is not None or not arrival.is_taken:
                     await trio.lowlevel.checkpoint()
             while not arrival.is_taken:
                 if self._is_closed:

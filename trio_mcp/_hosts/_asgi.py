@@ -118,7 +118,7 @@ class AsgiCall(HttpCall):
         self._receive = receive
         self._is_fetching = False
         self._pumping: trio.CancelScope | None = None  # of the task that receives, while there is one
-        self._pumped = LightParkingLot()
+        self._pumped: LightParkingLot  # set with it: who waits for its end
         self._passes = 0  # of the event loop, without anything that it has waited for
         self._is_whole = False  # the answer, which is being sent
         self._directly: DirectSender | None = None
@@ -154,10 +154,9 @@ class AsgiCall(HttpCall):
         self._passes += trap is PASS
         if trap is not PASS or self._passes > FEW_PASSES:
             receive, self._receive = self._receive, None
+            scope, self._pumped = trio.CancelScope(), LightParkingLot()
             with suppress(RuntimeError):  # the application has ended, and a handler still cleans up
-                nursery.start_soon(
-                    self._pump, receive, scope := trio.CancelScope(), name=f"receiving {self.method} {self.path}"
-                )
+                nursery.start_soon(self._pump, receive, scope, name=f"receiving {self.method} {self.path}")
                 self._pumping = scope
 
     async def _pump(self, receive: AsgiReceive, scope: trio.CancelScope) -> None:
