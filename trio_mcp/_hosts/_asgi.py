@@ -80,6 +80,8 @@ class AsgiCall(HttpCall):
         find_certificate: Returns the certificate of the client.
         on_cut: Closes the connection of the answer at once, as far as the server lets that be done; `None` if it
             does not.
+        pumping: The scope of the task that receives, while there is one beside its own.
+        pumped: Who waits for the end of that task; set with it.
     """
 
     kind: ClassVar[str] = "http.response"
@@ -117,8 +119,8 @@ class AsgiCall(HttpCall):
         self._ask_for_body = ask_for_body
         self._receive = receive
         self._is_fetching = False
-        self._pumping: trio.CancelScope | None = None  # of the task that receives, while there is one
-        self._pumped: LightParkingLot  # set with it: who waits for its end
+        self.pumping: trio.CancelScope | None = None
+        self.pumped: LightParkingLot
         self._passes = 0  # of the event loop, without anything that it has waited for
         self._is_whole = False  # the answer, which is being sent
         self._directly: DirectSender | None = None
@@ -154,10 +156,10 @@ class AsgiCall(HttpCall):
         self._passes += trap is PASS
         if trap is not PASS or self._passes > FEW_PASSES:
             receive, self._receive = self._receive, None
-            scope, self._pumped = trio.CancelScope(), LightParkingLot()
+            scope, self.pumped = trio.CancelScope(), LightParkingLot()
             with suppress(RuntimeError):  # the application has ended, and a handler still cleans up
                 nursery.start_soon(self._pump, receive, scope, name=f"receiving {self.method} {self.path}")
-                self._pumping = scope
+                self.pumping = scope
 
     async def _pump(self, receive: AsgiReceive, scope: trio.CancelScope) -> None:
         try:
@@ -168,15 +170,8 @@ class AsgiCall(HttpCall):
             _log.exception("%s %s: nothing more can be received", self.method, self.path)
             self.gone()
         finally:
-            self._pumping = None
-            self._pumped.unpark_all()
-
-    async def end_pump(self) -> None:
-        """End the task that receives, if there is one: the host may receive when this is done."""
-        if self._pumping is not None:
-            self._pumping.cancel(reason=_ANSWERED)
-            with trio.CancelScope(shield=True):
-                await self._pumped.park()
+            self.pumping = None
+            self.pumped.unpark_all()
 
     async def _fetch(self) -> None:
         assert self._receive is not None
@@ -515,7 +510,10 @@ class McpASGI:
                 await noticing_waits(endpoint.handle(call), partial(call.pump_when_waiting, self._nursery))
                 await call.end()
             finally:
-                await call.end_pump()
+                if call.pumping is not None:  # the host may receive when this is done
+                    call.pumping.cancel(reason=_ANSWERED)
+                    with trio.CancelScope(shield=True):
+                        await call.pumped.park()
 
     async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()
