@@ -78,10 +78,8 @@ def check_number(name: str, value: object, *, what: str = "number", is_finite: b
         number = float(value)
     except OverflowError:
         raise ValueError(f"{name} must be a {what} that a float can hold") from None
-    if is_finite and not math.isfinite(number):
-        raise ValueError(f"{name} must be a finite {what}, not {value!r}")
-    if math.isnan(number):
-        raise ValueError(f"{name} must be a {what}, not {value!r}")
+    if not math.isfinite(number) and (is_finite or math.isnan(number)):
+        raise ValueError(f"{name} must be a {'finite ' if is_finite else ''}{what}, not {value!r}")
     return value
 
 

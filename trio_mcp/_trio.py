@@ -491,15 +491,30 @@ class InlineTask(Generic[_T]):
             task.context = variables
 
 
+async def _pass() -> None:
+    await trio.lowlevel.cancel_shielded_checkpoint()
+
+
+PASS: Final[object] = _pass().send(None)
+"""What a checkpoint yields to the event loop: it waits for a pass, and for nothing else."""
+
+
 @types.coroutine
-def noticing_waits(coroutine: Coroutine[Any, Any, _T], notice: Callable[[], object]) -> Generator[Any, Any, _T]:
-    """Run a coroutine in the current task, and call a function each time when it is about to wait."""
+def noticing_waits(
+    coroutine: Coroutine[Any, Any, _T], notice: Callable[[object], object]
+) -> Generator[Any, Any, _T]:
+    """Run a coroutine in the current task, and call a function each time when it is about to wait.
+
+    Args:
+        coroutine: The coroutine.
+        notice: Called with what it yields to the event loop; `PASS` for a checkpoint.
+    """
     step: Any = coroutine.send
     passed: list[Any] = [None]
     try:
         while True:
             trap = step(passed.pop())
-            notice()
+            notice(trap)
             step = coroutine.send
             try:  # without names, as in `InlineTask.go_on`
                 passed = [(yield trap)]

@@ -21,6 +21,7 @@ BOUNDS: Final = {
     "_server/_sqlite_files.py SqliteThread.close move_on_after": "five seconds",
     "_http/_asgi.py open_asgi_client move_on_after": "the seconds an application has to end",
     "_hosts/_asgi.py AsgiWebSocketCall.open_channel CancelScope": "goodbye_timeout, inside",
+    "_hosts/_asgi.py McpASGI._serve CancelScope": "the host's `receive`, which is cancelled",
     "_hosts/_serve_sockets.py SocketConnection.serve move_on_after": "goodbye_timeout",
     "_peer/_peer.py Peer.aclose move_on_after": "goodbye_timeout",
     "_client/_tasks.py give_up_task move_on_after": "goodbye_timeout",

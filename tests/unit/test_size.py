@@ -39,9 +39,10 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # a session: 9 files and 1,740 lines), before the tasks of 2025-11-25, of servers and clients (3 files and 570 lines), and before
 # calls over HTTP are cancelled whose answers are lost; 60,551 before what attackers found in the kit for tests (ends of channels
 # that were not tested, failures of tasks and of cancelled calls, faults in any pieces, replays of tasks, mistakes that it took),
-# tasks that are cancelled with the client that waits for them, heads without an end, and files that are none of SQLite.
+# tasks that are cancelled with the client that waits for them, heads without an end, files that are none of SQLite, requests under
+# hosts of others that share a nursery, and changes that are sent without a pass.
 FILES: Final = 284
-CODE_LINES: Final = 60_695
+CODE_LINES: Final = 60_730
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

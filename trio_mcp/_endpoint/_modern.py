@@ -246,15 +246,13 @@ class PostAnswer:
 
     # What an exchange calls.
 
-    async def send_notification(
+    def send_notification(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
-    ) -> None:
-        """Send a notification that belongs to the exchange, waiting for room."""
+    ) -> Awaitable[None]:
+        """Send a notification that belongs to the exchange, waiting for room. Does not checkpoint if there is."""
         if self._middleware:
-            send = partial(self._send, exchange)
-            await notify_through(self._middleware, method, params, send, CONNECTION)
-        else:
-            await self._send(exchange, method, params)
+            return notify_through(self._middleware, method, params, partial(self._send, exchange), CONNECTION)
+        return self._send(exchange, method, params)
 
     async def _send(self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -266,7 +264,6 @@ class PostAnswer:
                 if self._show is not None:
                     self._show(f"the client at {self._call.client}", "sent", data)
                 self._put(encode_sse_event(data))
-        await trio.lowlevel.cancel_shielded_checkpoint()
 
     def send_notification_nowait(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None

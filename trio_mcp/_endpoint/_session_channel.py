@@ -38,6 +38,9 @@ SESSION_BYTES: Final = 24 * 1024
 STEP: Final = 4 * 1024
 """The loans of a session grow in steps of so many bytes: a message that is read at once changes no loan."""
 
+FEW_PASSES: Final = 2
+"""In so many passes of the event loop a session takes a message, nearly always; as tasks run in any order, it may
+have taken it after the first."""
 
 KEPT_FOR: Final = 30.0
 """How long a cancellation is kept whose request has not arrived, in seconds: about as long as a busy server may
@@ -319,7 +322,8 @@ class SessionChannel(Channel):
         Args:
             message: The message, or a batch.
             call: The POST.
-            after: Called when the peer asks for the next one: what could be done at once is done.
+            after: Called when the peer asks for the next one: what could be done at once is done. Then this does
+                not return in the pass of the event loop in which the message is taken.
             leave: Called when the client has gone before; returns what the peer takes all the same, in its place.
 
         Returns:
@@ -334,6 +338,9 @@ class SessionChannel(Channel):
         self._wake()
         call.on_gone = arrival.waiter.unpark  # a cancel scope for each request would cost more
         try:
+            for _ in range(FEW_PASSES):
+                if after is not None or not arrival.is_taken:
+                    await trio.lowlevel.checkpoint()
             while not arrival.is_taken:
                 if self._is_closed:
                     raise trio.BrokenResourceError("the session has ended")

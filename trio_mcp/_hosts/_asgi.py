@@ -26,13 +26,14 @@ from .._endpoint._call import SMALL, Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._endpoint._groups import Store
+from .._endpoint._session_channel import FEW_PASSES
 from .._endpoint._websockets import GOODBYE, WebSocketCall
 from .._errors import ConnectionLost
 from .._limits import Limits, check_given, check_kind
 from .._logs import Log
 from .._oauth._principal import ClientCertificate
 from .._server._server import Servable
-from .._trio import check_thread, check_trio_runs, noticing_waits, open_hidden_nursery
+from .._trio import PASS, LightParkingLot, check_thread, check_trio_runs, noticing_waits, open_hidden_nursery
 from ._requests import CLOSE, RequestBody
 
 if TYPE_CHECKING:  # an application without WebSockets does not load the library for them
@@ -79,6 +80,8 @@ class AsgiCall(HttpCall):
         find_certificate: Returns the certificate of the client.
         on_cut: Closes the connection of the answer at once, as far as the server lets that be done; `None` if it
             does not.
+        pumping: The scope of the task that receives, while there is one beside its own.
+        pumped: Who waits for the end of that task; set with it.
     """
 
     kind: ClassVar[str] = "http.response"
@@ -99,7 +102,7 @@ class AsgiCall(HttpCall):
         super().__init__(
             method=str(scope.get("method", "GET")),
             path=_path_of(scope, root),
-            headers=headers or Headers((bytes(name), bytes(value)) for name, value in scope["headers"]),
+            headers=headers or Headers([(bytes(name), bytes(value)) for name, value in scope["headers"]]),
             query=bytes(scope.get("query_string") or b"").decode("latin-1"),
             client=None if client is None else str(client[0]),
             scheme=_SCHEMES.get(scheme, scheme),
@@ -116,6 +119,9 @@ class AsgiCall(HttpCall):
         self._ask_for_body = ask_for_body
         self._receive = receive
         self._is_fetching = False
+        self.pumping: trio.CancelScope | None = None
+        self.pumped: LightParkingLot
+        self._passes = 0  # of the event loop, without anything that it has waited for
         self._is_whole = False  # the answer, which is being sent
         self._directly: DirectSender | None = None
 
@@ -139,19 +145,33 @@ class AsgiCall(HttpCall):
             await self.body.wait_asked()
             self.take(await receive())
 
-    def pump_when_waiting(self, nursery: trio.Nursery) -> Callable[[], object]:
-        """Return what is to be called before each wait of the task that serves the request.
+    def pump_when_waiting(self, nursery: trio.Nursery, trap: object) -> None:
+        """Receive in a task of its own from now on, unless that is not needed. Before each wait of its own task.
 
-        Most requests wait for their body alone, and for their answer to be sent. For these no task is needed that
-        notices that the client has gone.
+        Most requests wait for their body alone, for a pass of the event loop in which their session takes it, and
+        for their answer to be sent. For these no task is needed that notices that the client has gone.
         """
+        if self._receive is None or self._is_fetching or self._is_whole:
+            return
+        self._passes += trap is PASS
+        if trap is not PASS or self._passes > FEW_PASSES:
+            receive, self._receive = self._receive, None
+            scope, self.pumped = trio.CancelScope(), LightParkingLot()
+            with suppress(RuntimeError):  # the application has ended, and a handler still cleans up
+                nursery.start_soon(self._pump, receive, scope, name=f"receiving {self.method} {self.path}")
+                self.pumping = scope
 
-        def notice() -> None:
-            if self._receive is not None and not (self._is_fetching or self._is_whole):
-                receive, self._receive = self._receive, None
-                nursery.start_soon(self.pump, receive, name=f"receiving {self.method} {self.path}")
-
-        return notice
+    async def _pump(self, receive: AsgiReceive, scope: trio.CancelScope) -> None:
+        try:
+            with scope:
+                await self.pump(receive)
+        except Exception:
+            # The boundary of one request: the nursery is shared by all of them.
+            _log.exception("%s %s: nothing more can be received", self.method, self.path)
+            self.gone()
+        finally:
+            self.pumping = None
+            self.pumped.unpark_all()
 
     async def _fetch(self) -> None:
         assert self._receive is not None
@@ -282,12 +302,15 @@ class AsgiWebSocketCall(AsgiCall, WebSocketCall):
         scope: Its ASGI scope.
         send: Takes the answer and, once it is accepted, messages.
         settings: Who is served.
+        receive: Waits for the messages of the WebSocket.
     """
 
     kind = DENIAL
 
-    def __init__(self, scope: AsgiScope, send: AsgiSend, settings: HttpServerSettings) -> None:
-        super().__init__(scope, send, settings)
+    def __init__(
+        self, scope: AsgiScope, send: AsgiSend, settings: HttpServerSettings, receive: AsgiReceive
+    ) -> None:
+        super().__init__(scope, send, settings, receive=receive)
         self._can_be_refused = DENIAL in (scope.get("extensions") or {})
         self._channel: AsgiWebSocketChannel | None = None
 
@@ -399,6 +422,7 @@ class McpASGI:
     _event_store: EventStore | None = attrs.field(default=None, alias="event_store", kw_only=True)
     _store: Store | None = attrs.field(default=None, alias="store", kw_only=True)
     _endpoint: Endpoint | None = attrs.field(default=None, init=False)
+    _nursery: trio.Nursery = attrs.field(init=False)  # while it runs: where requests notice that clients leave
     _name: str | None = attrs.field(default=None, init=False)
     _thread: int = attrs.field(default=0, init=False)
 
@@ -437,6 +461,7 @@ class McpASGI:
                 group=group,
             ) as endpoint,
             nullcontext() if group is None else group.serving(endpoint),
+            open_hidden_nursery() as self._nursery,
         ):
             self._endpoint, self._name, self._thread = endpoint, SERVED.get(), get_ident()
             try:
@@ -444,6 +469,7 @@ class McpASGI:
                 await endpoint.drain()
             finally:
                 self._endpoint = None
+                self._nursery.cancel_scope.cancel(reason="the application has ended")
 
     async def well_known(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer a request for the metadata of the server: ``Mount("/.well-known", app=mcp.well_known)``.
@@ -469,30 +495,25 @@ class McpASGI:
         elif kind == "http":
             check_thread(self._thread, "McpASGI", "app")
             await trio.lowlevel.checkpoint_if_cancelled()  # what follows may have nothing to wait for
-            call = AsgiCall(scope, send, self._endpoint.settings, receive=receive)
-            async with open_hidden_nursery() as nursery:
-                call.on_cut = partial(nursery.cancel_scope.cancel, reason=_CUT)
-                await noticing_waits(self._endpoint.handle(call), call.pump_when_waiting(nursery))
-                await call.end()
-                nursery.cancel_scope.cancel(reason=_ANSWERED)
+            await self._serve(AsgiCall(scope, send, self._endpoint.settings, receive=receive), self._endpoint)
         elif (await receive())["type"] != "websocket.connect":
             pass  # its client has left
         elif self._endpoint.serves_websockets:
-            await self._serve_websocket(self._endpoint, scope, receive, send)
+            await self._serve(AsgiWebSocketCall(scope, send, self._endpoint.settings, receive), self._endpoint)
         else:
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
 
-    @staticmethod
-    async def _serve_websocket(
-        endpoint: Endpoint, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend
-    ) -> None:
-        call = AsgiWebSocketCall(scope, send, endpoint.settings)
-        async with open_hidden_nursery() as nursery:
-            call.on_cut = partial(nursery.cancel_scope.cancel, reason=_CUT)
-            nursery.start_soon(call.pump, receive, name=f"receiving {call.method} {call.path}")
-            await endpoint.handle(call)
-            await call.end()
-            nursery.cancel_scope.cancel(reason=_ANSWERED)
+    async def _serve(self, call: AsgiCall, endpoint: Endpoint) -> None:
+        with trio.CancelScope() as scope:
+            call.on_cut = partial(scope.cancel, reason=_CUT)
+            try:
+                await noticing_waits(endpoint.handle(call), partial(call.pump_when_waiting, self._nursery))
+                await call.end()
+            finally:
+                if call.pumping is not None:  # the host may receive when this is done
+                    call.pumping.cancel(reason=_ANSWERED)
+                    with trio.CancelScope(shield=True):
+                        await call.pumped.park()
 
     async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()

@@ -330,10 +330,10 @@ class ExchangeSink(Protocol):
         """The name of the transport."""
         ...
 
-    async def send_notification(
+    def send_notification(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
-    ) -> None:
-        """Send a notification that belongs to the exchange, waiting for room."""
+    ) -> Awaitable[None]:
+        """Send a notification that belongs to the exchange, waiting for room. Does not checkpoint if there is."""
         ...
 
     def send_notification_nowait(
@@ -472,11 +472,13 @@ class Exchange:
         while not (self.given_up or self.stopped):
             await self._abandoned.park()
 
-    async def notify(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | Encoded | None = None, *, checkpoints: bool = True
+    ) -> None:
         """Send a notification that belongs to this request; silently nothing once it is over.
 
         Nor does a handler get an error of its connection that was cancelled because that has ended, and cleans up
-        behind a shield.
+        behind a shield. Without `checkpoints` it waits for room alone.
         """
         if get_ident() != self._thread:
             self.check_thread()
@@ -485,6 +487,8 @@ class Exchange:
             return
         try:
             await self.sink.send_notification(self, method, params)
+            if checkpoints:
+                await trio.lowlevel.cancel_shielded_checkpoint()
         except (ConnectionLost, trio.ClosedResourceError):
             if not self.scope.cancel_called:
                 raise

@@ -180,6 +180,7 @@ class Peer:
             trio.ClosedResourceError: This end was closed.
         """
         await self._sender.send_notification(None, method, params)
+        await trio.lowlevel.cancel_shielded_checkpoint()
 
     async def wait_notified(self) -> None:
         """Wait until the notifications that were read by now are handled, or this end is closed.

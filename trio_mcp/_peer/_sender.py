@@ -463,15 +463,14 @@ class Sender:
 
     # Notifications.
 
-    async def send_notification(
+    def send_notification(
         self, exchange: Exchange | None, method: str, params: Mapping[str, Any] | Encoded | None
-    ) -> None:
+    ) -> Awaitable[None]:
         """Send a notification, which may belong to an exchange; see `Peer.notify` and `ExchangeSink`."""
         if self._middleware:
             send = partial(self._notify, exchange)
-            await notify_through(self._middleware, method, params, send, self._connection)
-        else:
-            await self._notify(exchange, method, params)
+            return notify_through(self._middleware, method, params, send, self._connection)
+        return self._notify(exchange, method, params)
 
     def send_notification_nowait(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
@@ -494,7 +493,6 @@ class Sender:
                 await channel.wait_room(origin)
                 await self.queue.wait_room()
         self._put_notification(data, exchange)
-        await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _put_notification(self, data: bytes, exchange: Exchange | None) -> None:
         if self._refuses_all is not None:

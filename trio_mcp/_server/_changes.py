@@ -146,7 +146,7 @@ class Receiver:
         self._audience = audience
         self._wake = wake
         self._subscribed: set[Change] = set()
-        self._pending: dict[Change | Announcement, None] = {}
+        self.pending: dict[Change | Announcement, None] = {}
         self._announcements: _AnnouncementQueue | None = None
 
     def subscribe(self, change: Change) -> None:
@@ -157,7 +157,7 @@ class Receiver:
     def unsubscribe(self, change: Change) -> None:
         """Receive this change no longer; it is dropped if it is pending."""
         self._subscribed.discard(change)
-        self._pending.pop(change, None)
+        self.pending.pop(change, None)
         self._audience.discard(change, self)
 
     def subscribe_to_announcements(self) -> None:
@@ -172,8 +172,8 @@ class Receiver:
 
     def add(self, item: Change | Announcement) -> None:
         """Add to what is pending, unless an equal change is; the oldest is sent first."""
-        was_idle = not self._pending
-        self._pending[item] = None
+        was_idle = not self.pending
+        self.pending[item] = None
         if was_idle:
             self._wake()
 
@@ -183,15 +183,15 @@ class Receiver:
             self._announcements = _AnnouncementQueue(limits)
         dropped = self._announcements.add(announcement)
         for other in dropped:
-            self._pending.pop(other, None)
+            self.pending.pop(other, None)
         self.add(announcement)
         return len(dropped)
 
     def take(self) -> Change | Announcement | None:
         """Remove the oldest pending item, and return it; `None` if nothing is pending."""
-        oldest = next(iter(self._pending), None)
+        oldest = next(iter(self.pending), None)
         if oldest is not None:
-            del self._pending[oldest]
+            del self.pending[oldest]
         if isinstance(oldest, Announcement):
             assert self._announcements is not None
             self._announcements.pop()  # they are pending in the same order
@@ -675,6 +675,7 @@ class _Listening:
                 receiver.subscribe(change)
                 if isinstance(change, TaskUpdated):
                     receiver.add(change)  # it may have changed, for the last time, since its client has seen it
+            tell = partial(exchange.notify, checkpoints=False)  # a pass for each of thousands costs as much again
             # What changes from here on waits until this is sent.
             await exchange.notify(ACKNOWLEDGED, to_wire(acknowledged, self._revision))
             while (item := receiver.take()) is not None or not self._ended:
@@ -685,7 +686,9 @@ class _Listening:
                     if task is not None:
                         await exchange.notify(NOTIFICATION, {**written_task(task), "_meta": self._meta})
                 elif not isinstance(item, Announcement):  # which is sent to sessions only
-                    await _send(exchange.notify, item, self._meta)
+                    await _send(tell, item, self._meta)
+                    if receiver.pending:
+                        await trio.lowlevel.checkpoint()
         return self._written(types.SubscriptionsListenResult(meta=self._meta), self._revision)
 
     async def _find_task(self, id: str, exchange: Exchange) -> StoredTask | None:

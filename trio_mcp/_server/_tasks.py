@@ -296,8 +296,8 @@ class RunningTask:
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
     ) -> None:
         """Make progress the status message; drop everything else."""
+        await trio.lowlevel.checkpoint_if_cancelled()
         self.send_notification_nowait(exchange, method, params)
-        await trio.lowlevel.checkpoint()
 
     def send_notification_nowait(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None

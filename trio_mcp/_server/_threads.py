@@ -311,9 +311,10 @@ def _by_thread(
 ) -> _Async[_P, _T]:
     @functools.wraps(function)
     def begin(*args: _P.args, **kwargs: _P.kwargs) -> Coroutine[Any, Any, _T]:
-        waiting = functools.partial(function, *args, **kwargs)
         call = _call.get()
-        return waiting() if call is None else wait(call, waiting)
+        if call is None:
+            return function(*args, **kwargs)
+        return wait(call, functools.partial(function, *args, **kwargs))
 
     return begin
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -353,14 +354,21 @@ def test_settings_have_types(subtests: pytest.Subtests) -> None:
 class Host:
     """An ASGI server by hand: one request, whose messages come when the test says so.
 
+    Args:
+        message: What is posted; a call of `hang` by default, with `arguments`.
+        legacy: Further header fields of a message of the legacy era.
+
     Attributes:
         sent: What the application has sent.
         is_asked: Whether it waits for a message.
     """
 
-    def __init__(self) -> None:
-        self.body = json.dumps(call_tool("hang")).encode()
-        fields = request_headers("tools/call", call_tool("hang")["params"], ())
+    def __init__(
+        self, message: dict[str, Any] | None = None, legacy: dict[bytes, bytes] | None = None, **arguments: Any
+    ) -> None:
+        call = call_tool("hang", **arguments)
+        self.body = json.dumps(call if message is None else message).encode()
+        fields = request_headers("tools/call", call["params"], ()) if message is None else (legacy or {}).items()
         self.scope: dict[str, Any] = {
             "type": "http",
             "http_version": "1.1",
@@ -481,3 +489,87 @@ async def test_a_request_that_is_answered_at_once_needs_no_task_of_its_own() -> 
     assert host.sent[0]["status"] == 200
     assert b"not at all" in host.sent[-1]["body"]
     assert started == []
+
+
+async def test_a_call_in_a_session_needs_no_task_that_receives() -> None:
+    """Its session takes it in a pass of the event loop or two, and answers at once."""
+    started: list[str] = []
+
+    class Tasks(trio.abc.Instrument):
+        def task_spawned(self, task: trio.lowlevel.Task) -> None:
+            started.append(task.name)
+
+    app, tasks = McpASGI(make_server()), Tasks()
+    async with app.running():
+        host = Host(initialize("2025-11-25"))
+        host.bring(host.body)
+        await app(host.scope, host.receive, host.send)
+        (session,) = (value for name, value in host.sent[0]["headers"] if name.lower() == b"mcp-session-id")
+        for id in range(20):  # tasks run in any order
+            params = {"name": "add", "arguments": {"a": 1, "b": 2}}
+            call = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+            host = Host(call, {b"mcp-session-id": session, b"mcp-protocol-version": b"2025-11-25"})
+            host.bring(host.body)
+            trio.lowlevel.add_instrument(tasks)
+            await app(host.scope, host.receive, host.send)
+            trio.lowlevel.remove_instrument(tasks)
+            assert host.sent[0]["status"] == 200
+    assert not [name for name in started if name.startswith("receiving")]
+
+
+async def test_a_handler_that_waits_for_nothing_is_cancelled_when_its_client_leaves() -> None:
+    """It computes for long, and lets others run in between."""
+    log: list[str] = []
+    server = make_server()
+
+    @server.tool
+    async def hang() -> None:
+        log.append("began")
+        try:
+            while True:
+                await trio.lowlevel.checkpoint()
+        finally:
+            log.append("ended")
+
+    app, host = McpASGI(server), Host()
+    with trio.fail_after(10):
+        async with app.running(), trio.open_nursery() as nursery:
+            host.bring(host.body)
+            nursery.start_soon(app, host.scope, host.receive, host.send)
+            while not log:
+                await trio.lowlevel.checkpoint()
+            host.bring(None)
+    assert log == ["began", "ended"]
+
+
+async def test_a_host_that_cannot_receive_costs_one_request(caplog: pytest.LogCaptureFixture) -> None:
+    """Its client is gone, as when it cannot be sent to; requests beside it are served."""
+    log: list[str] = []
+    server = make_server()
+
+    @server.tool
+    async def hang(word: str = "") -> str:
+        try:
+            log.append("began")
+            await trio.sleep(0 if word else math.inf)
+        finally:
+            log.append("ended")
+        return word
+
+    app, host, other = McpASGI(server), Host(), Host(word="hello")
+
+    async def fail() -> dict[str, Any]:
+        if "began" not in log:
+            return await host.receive()
+        raise RuntimeError("a host that has failed")
+
+    with trio.fail_after(10):
+        async with app.running():
+            host.bring(host.body)
+            await app(host.scope, fail, host.send)
+            assert log == ["began", "ended"]
+            assert host.sent == []
+            other.bring(other.body)
+            await app(other.scope, other.receive, other.send)
+            assert other.sent[0]["status"] == 200
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [RuntimeError]

@@ -57,6 +57,27 @@ async def test_what_is_granted_is_acknowledged_and_comes_tagged(id: int | str, n
     nursery.cancel_scope.cancel()
 
 
+async def test_a_change_costs_each_listener_one_pass(nursery: trio.Nursery) -> None:
+    """There may be thousands of them."""
+    steps: list[str] = []
+
+    class Steps(trio.abc.Instrument):
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            steps.append(task.name)
+
+    server = full_server()
+    talk = await connect(nursery, server)
+    for id in range(3):
+        await talk.say(listen(id, resourceSubscriptions=["file:///x"]))
+    await talk.new()
+    trio.lowlevel.add_instrument(instrument := Steps())
+    await server.resource_updated("file:///x")
+    assert len(await talk.new()) == 3
+    trio.lowlevel.remove_instrument(instrument)
+    assert len([name for name in steps if name.startswith("serving")]) == 3
+    nursery.cancel_scope.cancel()
+
+
 @pytest.mark.spec("basic/patterns/subscriptions", "Notification Filter", revisions="2026-07-28")
 @pytest.mark.parametrize("kind", ["tools", "prompts", "resources"])
 async def test_each_kind_is_asked_for_by_itself(kind: Any, nursery: trio.Nursery) -> None:
