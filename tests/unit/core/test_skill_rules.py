@@ -5,7 +5,6 @@ Spec: extension io.modelcontextprotocol/skills; agentskills.io/specification; YA
 
 from __future__ import annotations
 
-import builtins
 import sys
 from typing import Any
 
@@ -149,15 +148,8 @@ def test_without_the_compiled_parser_it_is_the_same(monkeypatch: pytest.MonkeyPa
 
 
 def test_without_pyyaml_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def fail(name: str, *args: Any) -> Any:
-        if name == "yaml":
-            raise ImportError(name)
-        return real(name, *args)
-
-    monkeypatch.delitem(sys.modules, "yaml", raising=False)
-    monkeypatch.setattr(builtins, "__import__", fail)
+    modules: dict[str, Any] = sys.modules
+    monkeypatch.setitem(modules, "yaml", None)
     with pytest.raises(RuntimeError, match=r"pip install 'trio-mcp\[skills\]'"):
         frontmatter("a: 1")
 
