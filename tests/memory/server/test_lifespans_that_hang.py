@@ -124,12 +124,12 @@ async def test_a_lifespan_that_is_never_left_is_cancelled(
 
 
 async def test_a_cancelled_client_task_cancels_the_lifespan(autojump_clock: trio.testing.MockClock) -> None:
-    """`run_client` is cancelled like any task."""
+    """goodbye_timeout: `run_client` is left as the block of `open_client`."""
     lived = Lived(leaving=FOR_EVER, lifespan_timeout=FOR_EVER)
     async with trio.open_nursery() as nursery:
-        await nursery.start(run_client, lived.server)
+        await nursery.start(partial(run_client, lived.server, limits=Limits(goodbye_timeout=3)))
         nursery.cancel_scope.cancel()
-    assert trio.current_time() == 0
+    assert trio.current_time() == 3
     assert lived.lines == ["entered", "not left"]
 
 

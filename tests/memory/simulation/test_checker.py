@@ -851,7 +851,7 @@ def test_a_goodbye_to_a_question_about_roots_may_lie_in_a_stream() -> None:
     """Such a question has no name on the wire: it is one of those that were given up, if any was."""
     does = (
         Do("1", "resource", script=(Step("shield", 0.75),)),
-        Do("2", "prompt", script=(Step("ask", ask=Ask("3")),), give_up=GiveUp("steps")),
+        Do("2", "prompt", script=(Step("ask", ask=Ask("3")),), give_up=GiveUp("steps", steps=10)),
     )
     client = Client("2025-03-26", does, damages=(Damage("split", 3, seconds=0.5),))
     log = play(Program(57829044788, "http", (client,)))
