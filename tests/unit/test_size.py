@@ -42,7 +42,7 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # tasks that are cancelled with the client that waits for them, heads without an end, files that are none of SQLite, requests under
 # hosts of others that share a nursery, and changes that are sent without a pass.
 FILES: Final = 284
-CODE_LINES: Final = 60_724
+CODE_LINES: Final = 60_728
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

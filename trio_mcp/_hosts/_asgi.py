@@ -80,6 +80,7 @@ class AsgiCall(HttpCall):
         find_certificate: Returns the certificate of the client.
         on_cut: Closes the connection of the answer at once, as far as the server lets that be done; `None` if it
             does not.
+        has_waited: Whether there was a checkpoint: not every host waits in what it gives.
         pumping: The scope of the task that receives, while there is one beside its own.
         pumped: Who waits for the end of that task; set with it.
     """
@@ -119,6 +120,7 @@ class AsgiCall(HttpCall):
         self._ask_for_body = ask_for_body
         self._receive = receive
         self._is_fetching = False
+        self.has_waited = False
         self.pumping: trio.CancelScope | None = None
         self.pumped: LightParkingLot
         self._passes = 0  # of the event loop, without anything that it has waited for
@@ -151,6 +153,7 @@ class AsgiCall(HttpCall):
         Most requests wait for their body alone, for a pass of the event loop in which their session takes it, and
         for their answer to be sent. For these no task is needed that notices that the client has gone.
         """
+        self.has_waited = True
         if self._receive is None or self._is_fetching or self._is_whole:
             return
         self._passes += trap is PASS
@@ -509,6 +512,8 @@ class McpASGI:
             try:
                 await noticing_waits(endpoint.handle(call), partial(call.pump_when_waiting, self._nursery))
                 await call.end()
+                if not call.has_waited:
+                    await trio.lowlevel.cancel_shielded_checkpoint()
             finally:
                 if call.pumping is not None:  # the host may receive when this is done
                     call.pumping.cancel(reason=_ANSWERED)
