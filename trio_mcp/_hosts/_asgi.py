@@ -179,7 +179,7 @@ class AsgiCall(HttpCall):
         finally:
             self.pumping = None
             self.pumped.unpark_all()
-            if not block.scope.cancel_called:  # the client has gone, the host has failed, or the application ended
+            if not block.scope.cancel_called:  # the client has gone, the host failed, or the application ended
                 self.body.end()
                 self.gone()
 
