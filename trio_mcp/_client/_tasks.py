@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, NoReturn, final
 
@@ -379,6 +379,7 @@ class ClientTask:
     _follower: TaskFollower | None
     _result: CallToolResult | None
     _tool: str | None
+    _held: ExitStack
     _version: int = attrs.field(default=0, init=False)
     _changed: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _failure: Exception | None = attrs.field(default=None, init=False)
@@ -448,17 +449,17 @@ class ClientTask:
     # For the block.
 
     async def _follow(self) -> None:
-        follower, reconnecting = self._follower, self._client._reconnecting
+        follower = self._follower
         assert follower is not None
-        with reconnecting.held_open():
-            try:
-                with reconnecting.cancelled_when_over():
-                    await follower.follow(self._note)
-            except Exception as error:
-                self._failure = error
-                self._changed.unpark_all()
-            if isinstance(self._failure, trio.ClosedResourceError) and not self.is_detached:
-                await follower.give_up()  # now: the block may last
+        try:
+            with self._client._reconnecting.cancelled_when_over():
+                await follower.follow(self._note)
+        except Exception as error:
+            self._failure = error
+            self._changed.unpark_all()
+        if isinstance(self._failure, trio.ClosedResourceError) and not self.is_detached:
+            await follower.give_up()  # now: the block may last
+        self._held.close()  # not if this is cancelled: then the task is given up at the end of the block
 
     def _note(self) -> None:
         self._version += 1
@@ -499,19 +500,21 @@ async def open_task(
     """
     begun = await start()
     follower = begun if isinstance(begun, TaskFollower) else None
-    task = ClientTask(client, follower, None if isinstance(begun, TaskFollower) else begun, tool)
-    try:
-        async with open_hidden_nursery() as nursery:
-            if follower is not None:
-                nursery.start_soon(task._follow)
-            try:
-                yield task
-            finally:
-                task._leave()
-                nursery.cancel_scope.cancel(reason="the block was left")
-    finally:
-        if follower is not None and not task.is_detached:
-            await follower.give_up()  # noqa: ASYNC102 - shields itself, and is bounded
+    with ExitStack() as held:
+        task = ClientTask(client, follower, None if isinstance(begun, TaskFollower) else begun, tool, held)
+        try:
+            async with open_hidden_nursery() as nursery:
+                if follower is not None:
+                    held.enter_context(client._reconnecting.held_open())
+                    nursery.start_soon(task._follow)
+                try:
+                    yield task
+                finally:
+                    task._leave()
+                    nursery.cancel_scope.cancel(reason="the block was left")
+        finally:
+            if follower is not None and not task.is_detached:
+                await follower.give_up()  # noqa: ASYNC102 - shields itself, and is bounded
 
 
 async def connected(client: LowLevelClient, method: str) -> Connection:

@@ -33,7 +33,15 @@ from .._limits import Limits, check_given, check_kind
 from .._logs import Log
 from .._oauth._principal import ClientCertificate
 from .._server._server import Servable
-from .._trio import PASS, LightParkingLot, check_thread, check_trio_runs, noticing_waits, open_hidden_nursery
+from .._trio import (
+    PASS,
+    Contained,
+    LightParkingLot,
+    check_thread,
+    check_trio_runs,
+    noticing_waits,
+    open_hidden_nursery,
+)
 from ._requests import CLOSE, RequestBody
 
 if TYPE_CHECKING:  # an application without WebSockets does not load the library for them
@@ -159,22 +167,28 @@ class AsgiCall(HttpCall):
         self._passes += trap is PASS
         if trap is not PASS or self._passes > FEW_PASSES:
             receive, self._receive = self._receive, None
-            scope, self.pumped = trio.CancelScope(), LightParkingLot()
-            with suppress(RuntimeError):  # the application has ended, and a handler still cleans up
-                nursery.start_soon(self._pump, receive, scope, name=f"receiving {self.method} {self.path}")
-                self.pumping = scope
+            block, self.pumped = Contained(self._note_failure), LightParkingLot()
+            try:
+                nursery.start_soon(self._pump, receive, block, name=f"receiving {self.method} {self.path}")
+                self.pumping = block.scope
+            except RuntimeError:  # the application has ended, and nobody would notice that the client leaves
+                if self.on_cut is not None:
+                    self.on_cut()
 
-    async def _pump(self, receive: AsgiReceive, scope: trio.CancelScope) -> None:
+    async def _pump(self, receive: AsgiReceive, block: Contained) -> None:
         try:
-            with scope:
+            with block:
                 await self.pump(receive)
-        except Exception:
-            # The boundary of one request: the nursery is shared by all of them.
-            _log.exception("%s %s: nothing more can be received", self.method, self.path)
-            self.gone()
         finally:
             self.pumping = None
             self.pumped.unpark_all()
+            if not block.scope.cancel_called:  # the client has gone, the host failed, or the application ended
+                self.body.end()
+                self.gone()
+
+    def _note_failure(self, error: BaseException) -> None:
+        """Log what comes out of `receive`. It costs one request: the nursery is shared by all of them."""
+        _log.error("%s %s: nothing more can be received", self.method, self.path, exc_info=error)
 
     async def _fetch(self) -> None:
         assert self._receive is not None

@@ -700,6 +700,38 @@ async def test_leaving_the_client_cancels_the_tasks_that_are_waited_for(
         tape.check_endings()
 
 
+@pytest.mark.parametrize("revision", [MODERN, Revision.V2025_11_25])
+async def test_a_block_that_is_cancelled_together_with_its_client_cancels_its_task(
+    revision: Revision, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Whichever of their tasks runs first, and also if the block cleans up before it ends."""
+    (server, events), tape = working(seconds=1_000), Tape()
+    async with server.open() as running, trio.open_nursery() as nursery:
+
+        async def wait(client: Client) -> None:
+            async with client.start_task("x") as task:
+                try:
+                    await task.result()
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await trio.sleep(0.01)
+
+        options: Any = {"revision": revision, "on_frame": tape}
+        near, far = memory_channel_pair()
+        nursery.start_soon(running.serve_channel, far)
+        async with trio.open_nursery() as inner:
+            client: Client = await inner.start(partial(run_client, near, **options))
+            inner.start_soon(wait, client)
+            await trio.sleep(10)
+            begun = trio.current_time()
+            inner.cancel_scope.cancel()
+        assert trio.current_time() - begun < 0.1
+        await trio.sleep(1)
+        assert events == ["cancelled"]
+        assert len(tape.requests("tasks/cancel")) == 1
+        tape.check_endings()
+
+
 async def test_leaving_never_waits_long_for_a_server_that_does_not_cancel(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

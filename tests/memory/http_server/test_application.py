@@ -542,7 +542,14 @@ async def test_a_handler_that_waits_for_nothing_is_cancelled_when_its_client_lea
     assert log == ["began", "ended"]
 
 
-async def test_a_host_that_cannot_receive_costs_one_request(caplog: pytest.LogCaptureFixture) -> None:
+class HostExit(BaseException):
+    """What a host raises that is no `Exception`, as cancellations of other frameworks are."""
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, HostExit])
+async def test_a_host_that_cannot_receive_costs_one_request(
+    failure: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     """Its client is gone, as when it cannot be sent to; requests beside it are served."""
     log: list[str] = []
     server = make_server()
@@ -561,7 +568,7 @@ async def test_a_host_that_cannot_receive_costs_one_request(caplog: pytest.LogCa
     async def fail() -> dict[str, Any]:
         if "began" not in log:
             return await host.receive()
-        raise RuntimeError("a host that has failed")
+        raise failure("a host that has failed")
 
     with trio.fail_after(10):
         async with app.running():
@@ -572,4 +579,45 @@ async def test_a_host_that_cannot_receive_costs_one_request(caplog: pytest.LogCa
             other.bring(other.body)
             await app(other.scope, other.receive, other.send)
             assert other.sent[0]["status"] == 200
-    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [RuntimeError]
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [failure]
+
+
+@pytest.mark.parametrize("when", ["in its body", "before its body is whole", "while it is served"])
+async def test_a_request_ends_when_its_application_is_cancelled(
+    when: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The host goes on, and nobody receives any more: a client that leaves would not be noticed."""
+    log: list[str] = []
+    server = make_server()
+
+    @server.tool
+    async def hang() -> None:
+        log.append("began")
+        try:
+            await trio.sleep(1_000)
+        finally:
+            log.append("ended")
+
+    async def who(call: Any) -> str:
+        if when == "in its body":
+            await trio.sleep(1)  # so another task receives
+        return "ann"
+
+    app, host = McpASGI(server, authenticate=who), Host()
+    async with trio.open_nursery() as nursery:
+        with trio.CancelScope() as scope:
+            async with app.running():
+                nursery.start_soon(app, host.scope, host.receive, host.send)
+                host.bring(host.body[:10], more=True)
+                await trio.sleep(2)
+                if when == "while it is served":
+                    host.bring(host.body[10:])
+                    await trio.sleep(1)
+                scope.cancel()
+                await trio.lowlevel.checkpoint()
+        if when == "before its body is whole":
+            host.bring(host.body[10:])
+        ended_at = trio.current_time()
+    assert trio.current_time() - ended_at < 5
+    assert log in ([], ["began", "ended"])
+    assert not host.is_asked
