@@ -246,7 +246,7 @@ class Faulty(WithFaults[Fault], Channel):
             raise ValueError("a channel cannot half close what it sends: use FaultyStream beneath it")
         super().__init__(faults)
         self._inner: Final = channel
-        self.transport = channel.transport
+        self.transport: str = channel.transport
         self._sent: Final = _Messages(places["sent"], self._note)
         self._received: Final = _Messages(places["received"], self._note)
         self._closed = trio.Event()
