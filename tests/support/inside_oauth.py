@@ -11,6 +11,7 @@ from trio_mcp._auth._listener import OpenPage as OpenPage
 from trio_mcp._auth._listener import open_listener as open_listener
 from trio_mcp._auth._listener import path_for as path_for
 from trio_mcp._auth._session import TokenSession as TokenSession
+from trio_mcp._auth._stores import person_of as person_of
 from trio_mcp._oauth._challenges import format_challenge as format_challenge
 from trio_mcp._oauth._challenges import our_challenge as our_challenge
 from trio_mcp._oauth._challenges import parse_challenges as parse_challenges

@@ -40,9 +40,10 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 # calls over HTTP are cancelled whose answers are lost; 60,551 before what attackers found in the kit for tests (ends of channels
 # that were not tested, failures of tasks and of cancelled calls, faults in any pieces, replays of tasks, mistakes that it took),
 # tasks that are cancelled with the client that waits for them, heads without an end, files that are none of SQLite, requests under
-# hosts of others that share a nursery and end with their application, and changes that are sent without a pass.
+# hosts of others that share a nursery and end with their application, changes that are sent without a pass, and stores of tokens
+# that are told from those that are gone.
 FILES: Final = 284
-CODE_LINES: Final = 60_744
+CODE_LINES: Final = 60_747
 LINES_OF_A_FILE: Final = 500
 LINES_OF_A_FUNCTION: Final = 60
 SUPPRESSIONS: Final = 89

@@ -23,7 +23,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, final
@@ -105,7 +105,12 @@ class TokenStore(abc.ABC):
     @property
     def _place(self) -> object:
         """Where things are kept: equal for stores that have the same. It can be hashed, which they may not."""
-        return id(self)
+        return self._itself
+
+    @cached_property
+    def _itself(self) -> object:
+        """What stands for this store where it is not held. Its id may be that of another when it is gone."""
+        return object()
 
 
 def _giving_way(sizes: Mapping[str, int], max_bytes: int, is_spared: Callable[[str], bool]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_oauth import person_of
 from oauth_script import CALLBACK, Person, ProtectedScript, oauth
 
 from trio_mcp import (
@@ -295,6 +296,13 @@ async def test_a_server_that_takes_no_token_for_long_gets_few_pages_shown(
             for _ in range(9):
                 await client.call_tool("one")
     assert len(script.pages) == 10
+
+
+async def test_a_store_is_not_taken_for_one_that_is_gone() -> None:
+    """Its object may be where that one was. What was asked for that one is not counted for it."""
+    await trio.lowlevel.checkpoint()
+    for _ in range(20):
+        person_of(MemoryTokenStore(), "token").count_page("http://localhost:8000/mcp", is_step_up=False)
 
 
 async def test_a_token_that_is_good_for_no_time_is_used_until_it_is_refused(
