@@ -396,20 +396,54 @@ class _Connections:
         self._poller.close()
 
 
-@final
-class HttpLink:
-    """A link to a URL. In the legacy era it has a session, once there was a handshake."""
+class _ConnectedLink:
+    """A link over connections of HTTP."""
 
     def __init__(self, url: str, dialect: Dialect, fields: Mapping[str, str] = NO_FIELDS) -> None:
         self.dialect = dialect
         self.ids = Ids()
         self.payload = b""
+        self.address = Address.of(url, fields)
+        self.host = self.address.host
+        self._connections = _Connections(self.address)
+
+    def poll(self, seconds: float) -> list[tuple[int, Message]]:
+        """Write what is to be written, and return what has come."""
+        end = 0.0
+        while True:
+            received = self._connections.poll(seconds, self.payload)
+            messages = self._taken(received)
+            if messages or not received:
+                return messages
+            end = end or seconds_now() + seconds
+            seconds = max(0.0, end - seconds_now())
+
+    def _taken(self, received: list[tuple[int, list[Message], bool]]) -> list[tuple[int, Message]]:
+        raise NotImplementedError
+
+    def fileno(self) -> int:
+        """Return what `select` watches to know that something has come."""
+        return self._connections.fileno()
+
+    def flush(self) -> None:
+        """Write what can be written."""
+        self._connections.flush()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._connections.close()
+
+
+@final
+class HttpLink(_ConnectedLink):
+    """A link to a URL. In the legacy era it has a session, once there was a handshake."""
+
+    def __init__(self, url: str, dialect: Dialect, fields: Mapping[str, str] = NO_FIELDS) -> None:
+        super().__init__(url, dialect, fields)
         self.session: str | None = None
         self.url = url
         self.fields = fields
-        self.address = Address.of(url, fields)
-        self.path, self.host = self.address.path, self.address.host
-        self._connections = _Connections(self.address)
+        self.path = self.address.path
         self._held: dict[int, Message] = {}
 
     def template(
@@ -442,19 +476,6 @@ class HttpLink:
             self._connections.drop(lane)
         else:
             self.reply({"method": "notifications/cancelled", "params": {"requestId": id}})
-
-    def poll(self, seconds: float) -> list[tuple[int, Message]]:
-        """Write what is to be written, and return what has come."""
-        end = 0.0
-        while True:
-            messages: list[tuple[int, Message]] = []
-            received = self._connections.poll(seconds, self.payload)
-            for lane, came, is_done in received:
-                self._take(lane, came, is_done, messages)
-            if messages or not received:
-                return messages
-            end = end or seconds_now() + seconds
-            seconds = max(0.0, end - seconds_now())
 
     def settle(self) -> None:
         """Wait until what was posted beside requests has been taken, and learn of the session."""
@@ -491,41 +512,28 @@ class HttpLink:
         self._connections.post(STREAM, "\r\n".join((*lines, "", "")).encode())
         self._connections.flush()
 
-    def fileno(self) -> int:
-        """Return what `select` watches to know that something has come."""
-        return self._connections.fileno()
-
-    def flush(self) -> None:
-        """Write what can be written."""
-        self._connections.flush()
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._connections.close()
-
-    def _take(self, lane: int, came: list[Message], is_done: bool, messages: list[tuple[int, Message]]) -> None:  # noqa: FBT001
-        for message in came:
-            # An answer frees its lane, so it is held back until the response is over.
-            if "method" not in message and not is_done:
-                self._held[lane] = message
-            else:
-                messages.append((lane, message))
-        if is_done and lane in self._held:
-            messages.append((lane, self._held.pop(lane)))
+    def _taken(self, received: list[tuple[int, list[Message], bool]]) -> list[tuple[int, Message]]:
+        messages: list[tuple[int, Message]] = []
+        for lane, came, is_done in received:
+            for message in came:
+                # An answer frees its lane, so it is held back until the response is over.
+                if "method" not in message and not is_done:
+                    self._held[lane] = message
+                else:
+                    messages.append((lane, message))
+            if is_done and lane in self._held:
+                messages.append((lane, self._held.pop(lane)))
+        return messages
 
 
 @final
-class SseLink:
+class SseLink(_ConnectedLink):
     """A link to the deprecated HTTP+SSE: everything comes on one stream, and is posted beside it."""
 
     def __init__(self, url: str, dialect: Dialect, fields: Mapping[str, str] = NO_FIELDS) -> None:
-        self.dialect = dialect
-        self.ids = Ids()
-        self.payload = b""
-        address = Address.of(url, fields)
-        self.host = address.host
-        self._connections = _Connections(address)
-        lines = (f"GET {address.path} HTTP/1.1", f"Host: {self.host}", "Accept: text/event-stream", "", "")
+        super().__init__(url, dialect, fields)
+        path = self.address.path
+        lines = (f"GET {path} HTTP/1.1", f"Host: {self.host}", "Accept: text/event-stream", "", "")
         self._connections.post(STREAM, "\r\n".join(lines).encode())
         stream = self._connections.have(STREAM)
         end = seconds_now() + 10.0
@@ -533,7 +541,7 @@ class SseLink:
             if seconds_now() > end:
                 raise LoadError("the stream did not say where to post")
             self._connections.poll(1.0, b"")
-        posted = urlsplit(urljoin(address.path, stream.endpoint))
+        posted = urlsplit(urljoin(path, stream.endpoint))
         self._path = f"{posted.path}?{posted.query}" if posted.query else posted.path
 
     def template(
@@ -558,25 +566,5 @@ class SseLink:
         """Say so in a notification."""
         self.reply({"method": "notifications/cancelled", "params": {"requestId": id}})
 
-    def poll(self, seconds: float) -> list[tuple[int, Message]]:
-        """Return what has come on the stream."""
-        end = 0.0
-        while True:
-            received = self._connections.poll(seconds, self.payload)
-            messages = [(-1, message) for lane, came, _ in received if lane == STREAM for message in came]
-            if messages or not received:
-                return messages
-            end = end or seconds_now() + seconds
-            seconds = max(0.0, end - seconds_now())
-
-    def fileno(self) -> int:
-        """Return what `select` watches to know that something has come."""
-        return self._connections.fileno()
-
-    def flush(self) -> None:
-        """Write what can be written."""
-        self._connections.flush()
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._connections.close()
+    def _taken(self, received: list[tuple[int, list[Message], bool]]) -> list[tuple[int, Message]]:
+        return [(-1, message) for lane, came, _ in received if lane == STREAM for message in came]

@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from types import MappingProxyType
@@ -275,6 +274,8 @@ def parse_retry_after(value: str | None, now: float) -> float | None:
     if value.isascii() and value.isdigit():
         seconds = float(value) if len(value) < 20 else math.inf
     else:
+        from email.utils import parsedate_to_datetime  # brings a dozen modules, and most servers send seconds
+
         try:
             date = parsedate_to_datetime(value)
         except (ValueError, TypeError, OverflowError):

@@ -501,22 +501,22 @@ class McpASGI:
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer one request, or run with the server that hosts this."""
-        kind = scope["type"]
+        kind, endpoint = scope["type"], self._endpoint
         SERVED.set(self._name)
         if kind == "lifespan":
             await self._lifespan(receive, send)
         elif kind not in ("http", "websocket"):
             raise NotImplementedError(f"ASGI {kind} is not served")
-        elif self._endpoint is None:
+        elif endpoint is None:
             raise RuntimeError("McpASGI does not run: its host has no lifespan; enter McpASGI.running() there")
         elif kind == "http":
             check_thread(self._thread, "McpASGI", "app")
             await trio.lowlevel.checkpoint_if_cancelled()  # what follows may have nothing to wait for
-            await self._serve(AsgiCall(scope, send, self._endpoint.settings, receive=receive), self._endpoint)
+            await self._serve(AsgiCall(scope, send, endpoint.settings, receive=receive), endpoint)
         elif (await receive())["type"] != "websocket.connect":
             pass  # its client has left
-        elif self._endpoint.serves_websockets:
-            await self._serve(AsgiWebSocketCall(scope, send, self._endpoint.settings, receive), self._endpoint)
+        elif endpoint.serves_websockets:
+            await self._serve(AsgiWebSocketCall(scope, send, endpoint.settings, receive), endpoint)
         else:
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
 

@@ -10,7 +10,6 @@ import ipaddress
 import os
 import socket
 import ssl
-import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -314,11 +313,11 @@ def proxy_for(target: HttpTarget) -> HttpProxy | None:
     """
     if target.socket_path is not None or _is_local(target.host):
         return None
-    proxies = urllib.request.getproxies()
+    from urllib.request import getproxies, proxy_bypass  # brings parsers of mail: not before it is needed
+
+    proxies = getproxies()
     url = proxies.get(target.scheme) or proxies.get("all")
-    if not url or urllib.request.proxy_bypass(f"{target.host}:{target.port}"):
-        return None
-    if urllib.request.proxy_bypass(target.host):
+    if not url or proxy_bypass(f"{target.host}:{target.port}") or proxy_bypass(target.host):
         return None
     return read_proxy(url)
 

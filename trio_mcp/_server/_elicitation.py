@@ -14,6 +14,7 @@ import enum
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -381,6 +382,10 @@ def form_for(wanted: Any) -> Form:
     """
     if isinstance(wanted, types.RequestedSchema):
         return Form(wanted, dict, dict)
+    return _form_of_class_known(wanted) if isinstance(wanted, type) else _form_of(wanted)
+
+
+def _form_of(wanted: Any) -> Form:
     kind = JsonType(wanted)
     shape = core(read_hint(wanted, "input"))
     schema = _Definitions(kind.schema).flat(kind.schema)[0]
@@ -394,6 +399,9 @@ def form_for(wanted: Any) -> Form:
         properties={VALUE: field.schema}, required=None if field.nullable else (VALUE,)
     )
     return Form(requested, field.restore_in, lambda content: _decode_value(kind, content))
+
+
+_form_of_class_known: Final = lru_cache(maxsize=256)(_form_of)  # a handler asks the same again and again
 
 
 def _decode_value(kind: JsonType, content: Mapping[str, Any]) -> Any:

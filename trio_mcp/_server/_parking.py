@@ -212,6 +212,7 @@ class HandlerRun:
     _outcome: Outcome | None = attrs.field(init=False, default=None)
     _answer: object = attrs.field(init=False, default=None)  # to its request, if it goes on without one
     _end: OnEnd | None = attrs.field(init=False, default=None)
+    _task: trio.lowlevel.Task | None = attrs.field(init=False, default=None)  # the handler's, until it ends
     _has_news: LightParkingLot = attrs.field(init=False, factory=LightParkingLot)  # a question, or an outcome
     _resumed: LightParkingLot = attrs.field(init=False, factory=LightParkingLot)
     _finished: trio.Event = attrs.field(init=False, factory=trio.Event)
@@ -221,6 +222,7 @@ class HandlerRun:
     async def run(self) -> None:
         """Run the handler; stay until a request has taken the outcome, or none will."""
         outcome: Outcome | None = None
+        self._task = trio.lowlevel.current_task()
         try:
             with Contained(self._note_failure, self.scope) as block:
                 outcome = await self._call_handler()
@@ -231,6 +233,7 @@ class HandlerRun:
                         await self._resumed.park()
             self._outcome = self._outcome or outcome
         finally:
+            self._task = None
             if self._end is not None:
                 with trio.move_on_after(self._parking.limits.goodbye_timeout, shield=True):
                     await self._end(self._outcome or outcome)
@@ -403,8 +406,9 @@ class HandlerRun:
 
     async def _suspend(self) -> types.InputRequiredResult | None:
         """Return the questions to the client, unless the handler has gone on by itself meanwhile."""
-        for _ in range(COALESCING_CHECKPOINTS):
-            await trio.lowlevel.checkpoint()
+        if self._task is not None and self._task.child_nurseries:  # in which others may be about to ask
+            for _ in range(COALESCING_CHECKPOINTS):
+                await trio.lowlevel.checkpoint()
         if self._outcome_now() is not None or not self._has_asked:
             return None
         asked = {key: question.request for key, question in self._questions.items() if question.is_open}
@@ -637,14 +641,10 @@ class Parking:
             RequestError: It is too large.
         """
         if len(payload) > MAX_STATE_BYTES:
-            raise RequestError(
-                INTERNAL_ERROR,
-                f"the request's state is {len(payload)} bytes; {MAX_STATE_BYTES} are allowed",
-            )
-        bound = binding + self._tag.encode("ascii")
-        return self._tag + self._sealer.seal(
-            payload, binding=bound, now=wall_time(), ttl=self.limits.parked_timeout
-        )
+            problem = f"the request's state is {len(payload)} bytes; {MAX_STATE_BYTES} are allowed"
+            raise RequestError(INTERNAL_ERROR, problem)
+        bound, ttl = binding + self._tag.encode("ascii"), self.limits.parked_timeout
+        return self._tag + self._sealer.seal(payload, binding=bound, now=wall_time(), ttl=ttl)
 
     def _open(self, sealed: object, binding: bytes) -> tuple[bytes, bytes]:
         if not isinstance(sealed, str):
@@ -675,10 +675,9 @@ class Parking:
             _log.info("a parked handler of %.100s gives way to another (%d so far)", run.client, self._gave_way)
             run.give_way()
 
+        wanted = ((self._places, 1), (self._account.bytes, weight))
         try:
-            place, lent = lend_all(
-                ((self._places, 1), (self._account.bytes, weight)), run.client, "parked", give_way
-            )
+            place, lent = lend_all(wanted, run.client, "parked", give_way)
         except Overdrawn as error:
             refusal = RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}")
             raise error.marked(refusal) from None

@@ -243,6 +243,7 @@ class AuthorizationServer(TokenEndpoint):
             **claims: Further claims, or others.
 
         Raises:
+            RuntimeError: It has no URL before `serving`, and was given no `issuer`.
             TypeError: `scopes` is one string.
         """
         _check_several(scopes)
@@ -256,7 +257,11 @@ class AuthorizationServer(TokenEndpoint):
         return self._issued.access_token(login, self.lifetime if lifetime is None else lifetime, claims)
 
     def issue_id_token(self, client_id: str, *, subject: str | None = None) -> str:
-        """Return an id token for a client, as a login at an identity provider gives it."""
+        """Return an id token for a client, as a login at an identity provider gives it.
+
+        Raises:
+            RuntimeError: As `issue`.
+        """
         now = int(self.now())
         claims = {
             "iss": self.issuer,

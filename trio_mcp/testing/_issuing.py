@@ -276,6 +276,8 @@ class Issuer:
         """Return a token with these claims."""
         from joserfc import jwt
 
+        if not self.url:
+            raise RuntimeError("a token names its issuer's URL: issue it within serving(), or give an issuer")
         header = {"alg": self.algorithm, "typ": typ, "kid": self._key.kid}
         return jwt.encode(header, dict(claims), self._key, algorithms=[self.algorithm])
 

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
-from typing import Any, Final
+from pathlib import Path
+from typing import Any
 
-from trio_mcp import Context, RequestError, Server, types
+import trio
+
+from trio_mcp import Context, RequestError, Server, open_client, types
 
 server = Server("ours, low level")
 
-SCHEMA: Final = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "description": "What it is done to."},
-        "count": {"type": "integer", "description": "How often."},
-        "ratio": {"type": "number", "description": "How much of it."},
-        "tags": {"type": "array", "items": {"type": "string"}, "description": "What to call it."},
-        "dry_run": {"type": "boolean", "default": False, "description": "Whether to do even less."},
-    },
-    "required": ["name", "count", "ratio", "tags"],
-}
-TEXT: Final = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-TOOLS: Final = types.ListToolsResult(
-    tools=[
-        types.Tool(name="echo", description="Say it again.", input_schema=TEXT),
-        *(
-            types.Tool(name=f"filler_{number}", description="Do nothing, at some length.", input_schema=SCHEMA)
-            for number in range(49)
-        ),
-    ]
-)
+
+async def tools_of(other: Server) -> types.ListToolsResult:
+    """Return what another server lists, so that both send the same bytes."""
+    async with open_client(other) as client:
+        return types.ListToolsResult(tools=await client.list_tools())
+
+
+TOOLS = trio.run(tools_of, runpy.run_path(str(Path(__file__).with_name("ours.py")))["server"])
 
 
 @server.request_handler("tools/list", keep=True)
@@ -39,11 +30,11 @@ async def list_tools(_params: Any, _ctx: Context) -> types.ListToolsResult:
 
 
 @server.request_handler("tools/call", resume="never")
-async def call_tool(params: Any, _ctx: Context) -> types.CallToolResult:
-    """Say it again."""
+async def call_tool(params: Any, _ctx: Context) -> dict[str, Any]:
+    """Say it again, in plain JSON, as it is written of what a function returns."""
     if params["name"] != "echo":
         raise RequestError(-32602, f"there is no tool {params['name']}")
-    return types.CallToolResult(content=[types.TextContent(text=params["arguments"]["text"])])
+    return {"content": [{"type": "text", "text": params["arguments"]["text"]}]}
 
 
 if __name__ == "__main__":

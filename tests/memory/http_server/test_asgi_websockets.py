@@ -120,6 +120,20 @@ async def test_a_refusal_is_one_response_where_the_host_takes_it() -> None:
     assert "allowed_origins" in json.loads(body["body"])["error"]["message"]
 
 
+async def test_one_that_comes_when_the_application_has_ended_is_closed() -> None:
+    """It had called the application before, and waited for the message with which it begins."""
+    app = McpASGI(Watcher().server, SETTINGS)
+    put, receive = trio.open_memory_channel[dict[str, Any]](1)
+    host = MemoryHost({}, receive)
+    with trio.fail_after(ENOUGH):
+        async with trio.open_nursery() as nursery:
+            async with app.running():
+                nursery.start_soon(app, host.scope, host.receive, host.send)
+                await trio.testing.wait_all_tasks_blocked()
+            put.send_nowait({"type": "websocket.connect"})
+    assert host.sent == [{"type": "websocket.close", "code": 1008}]
+
+
 async def test_what_waits_is_bounded() -> None:
     """Limits.max_waiting_bytes: nothing more is received until what waits is served; then all of it is."""
     watcher = Watcher(max_waiting_bytes=10_000, max_inbound_requests=2, slow_consumer_timeout=0.3)
