@@ -406,9 +406,10 @@ class HandlerRun:
 
     async def _suspend(self) -> types.InputRequiredResult | None:
         """Return the questions to the client, unless the handler has gone on by itself meanwhile."""
-        if self._task is not None and self._task.child_nurseries:  # in which others may be about to ask
-            for _ in range(COALESCING_CHECKPOINTS):
-                await trio.lowlevel.checkpoint()
+        # In a nursery others may be about to ask. By itself it may be about to give up: `move_on_after(0)`.
+        has_nursery = self._task is not None and bool(self._task.child_nurseries)
+        for _ in range(COALESCING_CHECKPOINTS if has_nursery else 1):
+            await trio.lowlevel.checkpoint()
         if self._outcome_now() is not None or not self._has_asked:
             return None
         asked = {key: question.request for key, question in self._questions.items() if question.is_open}

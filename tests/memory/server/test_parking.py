@@ -105,6 +105,21 @@ async def test_work_that_outlives_it_is_that_of_the_connection_which_brings_the_
         assert text(await ask_over_a_new_connection(again, ends=["Ada"])) == "begun"
 
 
+async def test_a_question_that_is_given_up_at_once_is_never_sent() -> None:
+    """Whichever of the two tasks Trio lets run first, the handler's or that of its request."""
+    server = Server("impatient")
+
+    @server.tool
+    async def begin(ctx: Context[Any]) -> str:
+        with trio.move_on_after(0):
+            return await ask_name(ctx)
+        return "given up"
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        for _ in range(20):
+            assert text(await client.request("tools/call", call("begin"))) == "given up"
+
+
 @pytest.mark.spec("basic/patterns/mrtr", "InputRequests", revisions="2026-07-28")
 async def test_what_a_nursery_asks_at_once_goes_out_as_one() -> None:
     server = Server("many")
