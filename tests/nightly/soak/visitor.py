@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -278,6 +279,14 @@ async def be_rude(places: Places, name: str, chance: random.Random) -> None:
             reset(stream)
 
 
+def places_of(error: BaseException) -> str:
+    """Return where an error was raised, and those in it: of each the three innermost frames."""
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    here = " < ".join(f"{Path(one.filename).name}:{one.lineno}" for one in reversed(frames))
+    return "; ".join([f"at {here}", *map(places_of, inner)])
+
+
 async def visit_for_ever(places: Places, chance: random.Random, counts: Counter[str]) -> None:
     """Do this and that, one after the other, and count what is odd."""
     names = [*places.urls, "stdio"]
@@ -294,7 +303,7 @@ async def visit_for_ever(places: Places, chance: random.Random, counts: Counter[
         except (McpError, *GONE):
             pass
         except (OddError, Exception) as error:
-            counts[f"odd: {name}: {error!r:.400}"] += 1
+            counts[f"odd: {name}: {error!r:.400} {places_of(error)}"] += 1
         counts[name] += 1
         await trio.sleep(chance.uniform(0, 0.1))
 
