@@ -229,9 +229,9 @@ class StreamableHttpChannel(Channel):
         Raises:
             McpError: The server does not speak HTTP+SSE.
         """
-        assert self._nursery is not None
+        await trio.lowlevel.checkpoint_if_cancelled()  # the channel may have been closed in this very pass
         stream = HttpSseStream(self._endpoint)
-        self._nursery.start_soon(stream.run, name=f"reading from {self._description}")
+        self._open_nursery().start_soon(stream.run, name=f"reading from {self._description}")
         await stream.wait_open()
         self._sse = stream
 
