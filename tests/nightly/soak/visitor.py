@@ -281,7 +281,9 @@ async def be_rude(places: Places, name: str, chance: random.Random) -> None:
 
 def places_of(error: BaseException) -> str:
     """Return where an error was raised, and those in it: of each the three innermost frames."""
-    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    inner: Sequence[BaseException] = ()
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     here = " < ".join(f"{Path(one.filename).name}:{one.lineno}" for one in reversed(frames))
     return "; ".join([f"at {here}", *map(places_of, inner)])
