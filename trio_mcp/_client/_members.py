@@ -74,6 +74,7 @@ class StateChanges(AsyncIterator[ServerState]):
         self._seen = states.changes
 
     async def __anext__(self) -> ServerState:
+        self._states.check_thread()  # not only where it waits: there may be a state already
         await trio.lowlevel.checkpoint()
         while True:
             following = self._states.first_after(self._seen)

@@ -175,8 +175,10 @@ async def test_a_group_is_refused_in_another_thread(is_ready: bool) -> None:
                     assert (await anext(events)).server == "a"
             await check_refused(group.list_tools, "this group", "group.call_tool")
             await check_refused(lambda: restart(group), "this group", "group.call_tool")
-            await check_refused(lambda: anext(group.changes()), "this group", "group.call_tool")
+            changes = group.changes()
+            await check_refused(lambda: anext(changes), "this group", "group.call_tool")
             await group.wait_ready("a")
+            await check_refused(lambda: anext(changes), "this group", "group.call_tool")
             assert (await group.call_tool("a_quick")).text == "done"
 
 
