@@ -32,14 +32,17 @@ MAX_COMPARED_NAME: Final = 64
 _ALIKE: Final = 0.7
 """How much alike two names are, of 1, if the one is meant by the other: "titles" by "titel"."""
 
+_READ: Final = frozenset({bool, int, float, type(None)})
+"""Of what is neither a string nor has any within, there may be very much in a list."""
+
 _STRING_BYTES: Final = 49
 """What Python adds to the characters of a string."""
 
 
 def read_leniently(
     arguments: Mapping[str, Any], schema: Schema, most: int, left_out: list[str] | None, strict: Collection[str]
-) -> dict[str, Any]:
-    """Return arguments as they were probably meant.
+) -> Mapping[str, Any]:
+    """Return arguments as they were probably meant; the same object, if that is as they are.
 
     Strings are read as JSON where the schema takes no string. Members that the schema does not know are left out,
     unless their name is much like one that is missing: then the value has its place, and the name is wrong.
@@ -58,8 +61,8 @@ def read_leniently(
             given, schema
         )
     except RecursionError:  # what is so deep is refused for that
-        return given
-    return read
+        return arguments
+    return arguments if read is given else read
 
 
 def has_foreign_class(shape: Shape) -> bool:
@@ -90,18 +93,26 @@ class _Lenient:
     _more: int = MAX_TEXTS_BYTES
     _left: int = MAX_TEXTS
     _compared: int = 0
+    _branches: dict[tuple[str, int], Mapping[str, Any]] = attrs.field(
+        factory=dict[tuple[str, int], Mapping[str, Any]]
+    )
 
     def read(self, value: Any, schema: Any) -> Any:
         """Return a value as it was probably meant; itself, if that is so."""
+        if not value:
+            return value
         if isinstance(value, str):
             return value if self._left <= 0 or _takes_string(schema, self._root) else self._read_text(value)
         if _json.is_array(value):
-            part = _branch_for("array", schema, self._root)
+            part = self._branch_for("array", schema)
             fixed, rest = part.get("prefixItems", ()), part.get("items")
-            read = [self.read(item, fixed[n] if n < len(fixed) else rest) for n, item in enumerate(value)]
+            read = [
+                item if item.__class__ in _READ else self.read(item, fixed[n] if n < len(fixed) else rest)
+                for n, item in enumerate(value)
+            ]
             return read if any(map(operator.is_not, read, value)) else value
         if _json.is_object(value):
-            part = _branch_for("object", schema, self._root)
+            part = self._branch_for("object", schema)
             known, others = part.get("properties", {}), part.get("additionalProperties")
             is_whole = others is not False or self._is_strict or value.keys() <= known.keys()
             kept = value if is_whole else self._without_unknown(value, known)
@@ -113,6 +124,18 @@ class _Lenient:
             is_same = len(found) == len(value) and not any(map(operator.is_not, found.values(), value.values()))
             return value if is_same else found
         return value
+
+    def _branch_for(self, kind: str, schema: Any) -> Mapping[str, Any]:
+        """Return the only branch that may take arrays, or objects; one that says nothing if there are several."""
+        place = (
+            kind,
+            id(schema),
+        )  # a list may have very many items, of one schema, which lives as long as the root
+        if (known := self._branches.get(place)) is not None:
+            return known
+        branches = _branches_for(kind, schema, self._root)
+        branch = self._branches[place] = branches[0] if len(branches) == 1 else {}
+        return branch
 
     def _without_unknown(self, value: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
         assert self._left_out is not None, "its caller has looked"
@@ -145,12 +168,6 @@ class _Lenient:
         self._most -= cost
         self._more -= cost
         return read
-
-
-def _branch_for(kind: str, schema: Any, root: Schema) -> Mapping[str, Any]:
-    """Return the only branch that may take arrays, or objects; one that says nothing if there are several."""
-    branches = _branches_for(kind, schema, root)
-    return branches[0] if len(branches) == 1 else {}
 
 
 def _branches_for(kind: str, schema: Any, root: Schema) -> list[Mapping[str, Any]]:

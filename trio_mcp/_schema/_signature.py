@@ -141,7 +141,7 @@ class CallSpec:
 
     def decode_leniently(
         self, arguments: Mapping[str, object], most: int, *, leaves_out: bool
-    ) -> tuple[dict[str, Any], list[str]]:
+    ) -> tuple[dict[str, Any], list[str]] | None:
         """Convert the arguments of a call as they were probably meant, where `decode` has refused them.
 
         Args:
@@ -150,21 +150,25 @@ class CallSpec:
             leaves_out: Whether members that the schema does not know are left out if nothing fits with them.
 
         Returns:
-            What `decode` returns, and the names that were left out.
+            What `decode` returns, and the names that were left out. None if they were meant as they are.
 
         Raises:
             InvalidValue: As `decode`.
         """
         left_out: list[str] = []
         read = read_leniently(arguments, self.input_schema, most, None, ())
-        try:
-            return self.decode(read), left_out
-        except InvalidValue:
-            if not leaves_out:
-                raise
+        if read is not arguments:
+            try:
+                return self.decode(read), left_out
+            except InvalidValue:
+                if not leaves_out:
+                    raise
+        elif not leaves_out:
+            return None
         del read  # not to be kept beside what is read again
         strict = {member.name for member in self._members if has_foreign_class(member.shape)}
-        return self.decode(read_leniently(arguments, self.input_schema, most, left_out, strict)), left_out
+        read = read_leniently(arguments, self.input_schema, most, left_out, strict)
+        return None if read is arguments else (self.decode(read), left_out)
 
     def decode_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
         """Convert the arguments of a call that a person wrote: text, or JSON where a parameter takes no text.

@@ -217,7 +217,9 @@ class RegisteredTool:
         except InvalidValue:
             if self.is_strict:
                 raise
-        values, left_out = spec.decode_leniently(arguments, most, leaves_out=not self.has_own_schema)
+            if (found := spec.decode_leniently(arguments, most, leaves_out=not self.has_own_schema)) is None:
+                raise
+        values, left_out = found
         if left_out:
             names = [name[:MAX_NAME] for name in dict.fromkeys(left_out)]
             named, more = ", ".join(names[:MAX_NAMED]), ", ..." if len(names) > MAX_NAMED else ""

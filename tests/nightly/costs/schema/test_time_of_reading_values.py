@@ -12,8 +12,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal
 
+import attrs
 import pytest
-from inside_schema import InvalidValue, JsonType
+from inside_schema import InvalidValue, JsonType, inspect_callable
 from processor_time import costs_of
 
 from trio_mcp import Field
@@ -62,3 +63,22 @@ def test_what_is_read_takes_time_by_its_size(name: str) -> None:
 
     small, large = costs_of(*(partial(decode, make(size)) for size in (2_000, 16_000)), times=7)
     assert large < 16 * max(small, 20 * 5e-6), (small, large)
+
+
+def test_what_is_meant_by_many_items_takes_as_long_among_many_alternatives() -> None:
+    """Those that an item may fit are found once for all of them."""
+
+    def reading(alternatives: int) -> Callable[[], object]:
+        item: Any = None
+        for n in range(alternatives):
+            item |= attrs.make_class(f"Kind{n}", {f"a{n}": attrs.field(type=int)})
+
+        def take(items: Any) -> None:
+            del items
+
+        take.__annotations__["items"] = list[item]
+        arguments = {"items": [{"a0": 1}] * 20_000}
+        return partial(inspect_callable(take).decode_leniently, arguments, 1_000_000, leaves_out=False)
+
+    few, many = costs_of(reading(1), reading(100), times=7)
+    assert many < 2 * few, (few, many)
