@@ -18,7 +18,7 @@ import sys
 import time
 import types
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import Context
 from functools import partial
@@ -271,7 +271,8 @@ class Contained:
         if outcome is None:
             return True
         passing = propagating(outcome)
-        if passing is not None and not (_holds_interrupt(passing) or _is_cancelled()):
+        is_cancelled = trio.current_effective_deadline() == -math.inf
+        if passing is not None and not (_holds_interrupt(passing) or is_cancelled):
             passing = None
             stray = RuntimeError("it has raised the cancellation of a scope that was left before")
             stray.__cause__ = outcome
@@ -283,10 +284,6 @@ class Contained:
         if passing is error:
             return False
         raise passing
-
-
-def _is_cancelled() -> bool:
-    return trio.current_effective_deadline() == -math.inf
 
 
 def _holds_interrupt(error: BaseException) -> bool:
@@ -743,17 +740,31 @@ def readiness_of(stream: trio.abc.Stream) -> Callable[[], bool]:
     if sys.platform != "win32":  # where `select` refuses descriptors above 1023
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        look: Callable[[], object] = partial(poll.poll, 0)
+        look: Callable[[], Iterable[object]] = partial(poll.poll, 0)
     else:
-        look = partial(_select, descriptor)
-    return lambda: bool(look())
-
-
-def _select(descriptor: int) -> list[int]:
-    return select.select([descriptor], [], [], 0)[0]
+        look = partial(select.select, [descriptor], [], [], 0)
+    return lambda: any(look())
 
 
 # Sockets without a stream around them, for servers with thousands of connections.
+
+
+async def open_unix_socket(path: str | os.PathLike[str]) -> trio.SocketStream:
+    """Connect to a Unix socket; while as many as may wait there to be accepted, wait.
+
+    Linux connects nobody then, and says so by an error that Trio takes for a connection on its way.
+
+    Raises:
+        OSError: Nobody listens there.
+    """
+    while True:
+        stream = await trio.open_unix_socket(path)
+        with suppress(OSError):
+            if sys.platform == "linux":
+                stream.socket.getpeername()
+            return stream
+        stream.socket.close()
+        await trio.sleep(0.05)
 
 
 def take_over(stream: trio.SocketStream) -> socket.socket:

@@ -51,6 +51,7 @@ from trio_mcp._trio import READ_BYTES as READ_BYTES
 from trio_mcp._trio import Contained as Contained
 from trio_mcp._trio import LightParkingLot as LightParkingLot
 from trio_mcp._trio import open_hidden_nursery as open_hidden_nursery
+from trio_mcp._trio import open_unix_socket as open_unix_socket
 from trio_mcp._trio import plain_stream as plain_stream
 from trio_mcp._trio import propagating as propagating
 from trio_mcp._trio import sole_error as sole_error

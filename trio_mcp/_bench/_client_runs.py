@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, final
 
@@ -200,14 +200,6 @@ def _sample(value: float, run: _Run, operations: int = 1, **facts: float) -> Sam
     return Sample(value=value, operations=operations, seconds=(run.ended - run.began) / 1e9, facts=facts)
 
 
-def _start(run: _Run) -> Sample:
-    return _sample((run.seen["first"] - run.began) / 1e6, run)
-
-
-def _ready(run: _Run) -> Sample:
-    return _sample((_first_call(run) - run.began) / 1e6, run)
-
-
 def _first_call(run: _Run) -> int:
     first: int | None = run.seen.get("first_call")
     if first is None:
@@ -231,14 +223,6 @@ def _turnaround(run: _Run) -> Sample:
     return _sample(middle / 1e3, run, len(all_of_them))
 
 
-def _cpu(run: _Run) -> Sample:
-    return _sample(run.cpu * 1e3, run, run.seen["messages"])
-
-
-def _memory(run: _Run) -> Sample:
-    return _sample(run.memory / 2**20, run)
-
-
 def _absorbed(run: _Run, scale: float, what: str) -> Sample:
     _first_call(run)
     pairs: list[tuple[int, int]] = run.seen["absorbed"]
@@ -247,14 +231,6 @@ def _absorbed(run: _Run, scale: float, what: str) -> Sample:
     if not took or not amount:
         raise LoadError(what)
     return _sample(amount / took * 1e9 * scale, run, len(pairs))
-
-
-def _flood(run: _Run) -> Sample:
-    return _absorbed(run, 1, "the client wants neither progress nor log messages")
-
-
-def _large(run: _Run) -> Sample:
-    return _absorbed(run, 1e-6, "the client has taken no answer")
 
 
 def _given_up(run: _Run) -> Sample:
@@ -270,14 +246,14 @@ def _given_up(run: _Run) -> Sample:
     return _sample((at - asked) / 1e9, run, told=float(how == "a notification"))
 
 
-_FIGURES: Final = {
-    "start": _start,
-    "ready": _ready,
+_FIGURES: Final[Mapping[str, Callable[[_Run], Sample]]] = {
+    "start": lambda run: _sample((run.seen["first"] - run.began) / 1e6, run),
+    "ready": lambda run: _sample((_first_call(run) - run.began) / 1e6, run),
     "calls": _calls,
     "turnaround": _turnaround,
-    "cpu": _cpu,
-    "memory": _memory,
-    "flood": _flood,
-    "large": _large,
+    "cpu": lambda run: _sample(run.cpu * 1e3, run, run.seen["messages"]),
+    "memory": lambda run: _sample(run.memory / 2**20, run),
+    "flood": lambda run: _absorbed(run, 1, "the client wants neither progress nor log messages"),
+    "large": lambda run: _absorbed(run, 1e-6, "the client has taken no answer"),
     "given-up": _given_up,
 }

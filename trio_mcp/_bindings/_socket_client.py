@@ -26,6 +26,7 @@ from .._errors import ConnectionLost, RemoteProtocolError
 from .._http._target import bracketed, check_host_length, parse_target
 from .._limits import Limits, check_kind, check_port
 from .._printable import Expanded, reason_of, shown, shown_url, values_in, without_tls, without_values
+from .._trio import open_unix_socket
 from ._stream import StreamChannel
 
 SCHEMES: Final = frozenset({"tcp", "tls", "unix"})
@@ -211,7 +212,7 @@ async def open_socket(parameters: SocketServerParameters, limits: Limits) -> Asy
 async def _connect(parameters: SocketServerParameters) -> trio.abc.Stream:
     """Connect. Cancelled, nothing is left open."""
     if isinstance(parameters, UnixServerParameters):
-        return await trio.open_unix_socket(parameters.path)
+        return await open_unix_socket(parameters.path)
     stream = await trio.open_tcp_stream(parameters.host, parameters.port)
     if not parameters.tls:
         return stream

@@ -19,6 +19,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias, final, runtime_checkable
@@ -290,18 +291,15 @@ async def open_sink(sink: StderrSink) -> AsyncGenerator[Sink]:
         yield Sink(_calling(sink))
     else:
         try:
-            # Opening a named pipe waits for its reader; a thread that is abandoned there does no harm.
-            file = await trio.to_thread.run_sync(_open_for_appending, sink, abandon_on_cancel=True)
+            # Opening a named pipe waits for its reader; a thread that is abandoned there does no harm. Closing a
+            # file without a buffer never waits for a write that is stuck in another thread.
+            opening = partial(Path(sink).open, "ab", buffering=0)
+            file = await trio.to_thread.run_sync(opening, abandon_on_cancel=True)
         except OSError as error:
             reason = f"could not open {os.fspath(sink)!r} for a stdio server's standard error: {error.strerror}"
             raise ConnectionLost(reason) from error
         with file:
             yield Sink(_writing_to(file), may_block=True)
-
-
-def _open_for_appending(path: str | os.PathLike[str]) -> io.FileIO:
-    # Unbuffered: closing it never waits for a write that is stuck in another thread.
-    return Path(path).open("ab", buffering=0)
 
 
 def _writing_to(file: Any) -> Callable[[Sequence[str]], None]:

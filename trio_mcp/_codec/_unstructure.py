@@ -74,10 +74,9 @@ def _as_text(block: _Block, _: Revision) -> types.TextContent:
 # Conversations in which every message is one block.
 
 
-def _blocks_of(
-    content: types.SamplingMessageContentBlock | Sequence[types.SamplingMessageContentBlock],
-) -> Sequence[types.SamplingMessageContentBlock]:
-    return content if isinstance(content, Sequence) else (content,)
+def blocks_of(message: types.SamplingMessage) -> Sequence[types.SamplingMessageContentBlock]:
+    """Return the content of a message as blocks."""
+    return message.content if isinstance(message.content, Sequence) else (message.content,)
 
 
 def _as_one_block(
@@ -93,7 +92,7 @@ def _as_one_block(
 def _as_messages_of_one_block(
     params: types.CreateMessageRequestParams, _: Revision
 ) -> types.CreateMessageRequestParams:
-    messages = [evolve(m, content=block) for m in params.messages for block in _blocks_of(m.content)]
+    messages = [evolve(m, content=block) for m in params.messages for block in blocks_of(m)]
     return evolve(params, messages=messages)
 
 

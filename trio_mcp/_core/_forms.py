@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from .. import types
 from .._codec._json import is_array, show
+from .._codec._unstructure import blocks_of
 
 FormProblem: TypeAlias = tuple[str, str]
 """The name of a field, and what is wrong with it."""
@@ -180,11 +181,6 @@ _FORMATS: Final[Mapping[str, tuple[str, Callable[[str], bool]]]] = {
     "date": ("a date such as 2026-07-28", _is_date),
     "date-time": ("a date and time such as 2026-07-28T12:30:00Z", _is_date_time),
 }
-
-
-def blocks_of(message: types.SamplingMessage) -> Sequence[types.SamplingMessageContentBlock]:
-    """Return the content of a message as blocks."""
-    return message.content if isinstance(message.content, Sequence) else (message.content,)
 
 
 def check_tool_results(messages: Sequence[types.SamplingMessage]) -> None:

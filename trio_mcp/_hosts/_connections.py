@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -122,14 +122,14 @@ class ConnectionLimits(Generic[_T]):
         if of.count < self._address_limit:
             return True
         self._warn("max_connections_per_address", self._address_limit)
-        own = next(iter(of.resting), None)
-        if own is not None:
-            self._end(own)
-        return own is not None
+        return self._end_first(of.resting)
 
     def make_room(self) -> bool:
         """End the connection that has rested longest. Returns whether one rests."""
-        longest = next(iter(self._resting), None)
+        return self._end_first(self._resting)
+
+    def _end_first(self, resting: Iterable[_T]) -> bool:
+        longest = next(iter(resting), None)
         if longest is not None:
             self._end(longest)
         return longest is not None

@@ -285,20 +285,22 @@ FEW: Final = 4
 """Where descriptors are few, handlers have one in so many, and no more."""
 
 
-def most_connections(wanted: int) -> int:
-    """Return how many connections this process can have, at most `wanted`.
+def room_for_connections(wanted: int) -> tuple[int, int]:
+    """Return how many connections this process can have, at most `wanted`, and how many it may accept at once.
 
     Each takes a descriptor, and so does each open file. The process's limit of descriptors is not changed.
     """
     if sys.platform == "win32":
-        return wanted
+        return wanted, MOST_IN_A_TURN
     else:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if limit == resource.RLIM_INFINITY:
-            return wanted
+            return wanted, MOST_IN_A_TURN
         room = limit - _open_descriptors()
         reserve = min(max(LEAST_RESERVE, limit // RESERVED_PART), room // FEW)
-        return max(1, min(wanted, room - reserve))
+        most = max(1, min(wanted, room - reserve))
+        # Those that are cut for them keep their descriptors until their tasks have run, and handlers need some.
+        return most, max(1, min(MOST_IN_A_TURN, (room - most) // FEW))
 
 
 def _open_descriptors() -> int:
@@ -352,10 +354,9 @@ class Hosting(Generic[_IO]):
     task_name: str
 
 
-def _connections(hosting: Hosting[_IO]) -> Connections[_IO]:
+def _connections(hosting: Hosting[_IO], most: int) -> Connections[_IO]:
     """Return that there are none yet, with as many places as this process can have."""
     bounds = hosting.bounds
-    most = most_connections(bounds.max_connections)
     if most < bounds.max_connections:
         _log.log(
             logging.INFO if most > bounds.max_connections // 2 else logging.WARNING,
@@ -363,7 +364,8 @@ def _connections(hosting: Hosting[_IO]) -> Connections[_IO]:
             most,
             bounds.max_connections,
         )
-    limits = ConnectionLimits[_IO](most, bounds.max_connections_per_address, lambda io: io.cut())
+    most_of_one = max(1, bounds.max_connections_per_address * most // bounds.max_connections)
+    limits = ConnectionLimits[_IO](most, most_of_one, lambda io: io.cut())
     return Connections(hosting.open_connection, limits, bounds.proxies, hosting.task_name)
 
 
@@ -387,13 +389,14 @@ async def serve_until_drain(
         async with running as hosting, listening as listeners:
             urls = tuple(map(hosting.url_of, listeners.each))
             async with open_hidden_nursery() as nursery:
-                connections = _connections(hosting)
+                places, at_once = room_for_connections(hosting.bounds.max_connections)
+                connections = _connections(hosting, places)
                 bounds, limits = hosting.bounds, connections.limits
                 nursery.start_soon(limits.attend, bounds.idle_timeout, bounds.head_timeout)
                 try:
                     async with open_hidden_nursery() as accepting:
                         for listener in listeners.each:
-                            most = listeners.most_in_a_turn
+                            most = min(at_once, listeners.most_in_a_turn)
                             accepting.start_soon(_accept, listener, most, connections, hosting.take, nursery)
                         shutdown.serving()
                         log.info("serving at %s", ", ".join(urls))

@@ -21,7 +21,7 @@ import trio
 from .._core._http1 import HeaderField, ReadFields
 from .._errors import ConnectionLost, McpError, RemoteProtocolError
 from .._printable import reason_of, without_tls
-from .._trio import READ_BYTES, ByteWriter, plain_stream, reader_of, readiness_of
+from .._trio import READ_BYTES, ByteWriter, open_unix_socket, plain_stream, reader_of, readiness_of
 from ._messages import HttpRequest, ResponseHead, ResponseReader, encode_head
 from ._target import HttpProxy, HttpSettings, HttpTarget, bracketed, read_proxy
 
@@ -349,7 +349,7 @@ async def _open_socket(
     name = target.named if name is None else name
     try:
         if target.socket_path is not None:
-            return await trio.open_unix_socket(target.socket_path)
+            return await open_unix_socket(target.socket_path)
         if admit is None:
             return await trio.open_tcp_stream(target.host, target.port)
         # Resolved once: what is connected to is what was checked, whatever the name stands for a moment later.

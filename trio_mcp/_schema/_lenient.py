@@ -32,9 +32,6 @@ MAX_COMPARED_NAME: Final = 64
 _ALIKE: Final = 0.7
 """How much alike two names are, of 1, if the one is meant by the other: "titles" by "titel"."""
 
-_READ: Final = frozenset({bool, int, float, type(None)})
-"""Of what is neither a string nor has any within, there may be very much in a list."""
-
 _STRING_BYTES: Final = 49
 """What Python adds to the characters of a string."""
 
@@ -93,9 +90,7 @@ class _Lenient:
     _more: int = MAX_TEXTS_BYTES
     _left: int = MAX_TEXTS
     _compared: int = 0
-    _branches: dict[tuple[str, int], Mapping[str, Any]] = attrs.field(
-        factory=dict[tuple[str, int], Mapping[str, Any]]
-    )
+    _branches: dict[tuple[str, int], Any] = attrs.field(factory=dict[tuple[str, int], Any])
 
     def read(self, value: Any, schema: Any) -> Any:
         """Return a value as it was probably meant; itself, if that is so."""
@@ -106,10 +101,7 @@ class _Lenient:
         if _json.is_array(value):
             part = self._branch_for("array", schema)
             fixed, rest = part.get("prefixItems", ()), part.get("items")
-            read = [
-                item if item.__class__ in _READ else self.read(item, fixed[n] if n < len(fixed) else rest)
-                for n, item in enumerate(value)
-            ]
+            read = [self.read(item, fixed[n] if n < len(fixed) else rest) for n, item in enumerate(value)]
             return read if any(map(operator.is_not, read, value)) else value
         if _json.is_object(value):
             part = self._branch_for("object", schema)
@@ -127,15 +119,11 @@ class _Lenient:
 
     def _branch_for(self, kind: str, schema: Any) -> Mapping[str, Any]:
         """Return the only branch that may take arrays, or objects; one that says nothing if there are several."""
-        place = (
-            kind,
-            id(schema),
-        )  # a list may have very many items, of one schema, which lives as long as the root
-        if (known := self._branches.get(place)) is not None:
-            return known
-        branches = _branches_for(kind, schema, self._root)
-        branch = self._branches[place] = branches[0] if len(branches) == 1 else {}
-        return branch
+        place = kind, id(schema)  # which lives as long as the root. A list may have very many items of one schema
+        if place not in self._branches:
+            branches = _branches_for(kind, schema, self._root)
+            self._branches[place] = branches[0] if len(branches) == 1 else {}
+        return cast("Mapping[str, Any]", self._branches[place])
 
     def _without_unknown(self, value: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
         assert self._left_out is not None, "its caller has looked"

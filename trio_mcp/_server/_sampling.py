@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from .. import types
-from .._core._forms import blocks_of, check_tool_results
+from .._codec._unstructure import blocks_of
+from .._core._forms import check_tool_results
 from .._errors import LocalProtocolError
 from .._limits import check_given, check_number, check_whole
 from .._peer._exchange import OnProgress

@@ -215,13 +215,6 @@ _log: Final = Log("trio_mcp.server")
 _connections: Final = count(1)
 
 _NO_RESULTS: Final = (list, tuple, str, int, float, types.Tool, types.Resource, types.Prompt, type(None))
-
-
-def _is_no_result(returned: object) -> bool:
-    """Whether a handler of a whole method has returned what only a tool, a resource or a prompt may."""
-    return isinstance(returned, _NO_RESULTS)
-
-
 """What handlers of methods return by mistake: the part that they made, or nothing."""
 
 _RESULTS: Final = {
@@ -305,7 +298,7 @@ class Responder:
             try:
                 return self.written(result, agreement.revision)
             except TypeError:
-                if not _is_no_result(result):
+                if not isinstance(result, _NO_RESULTS):
                     raise
                 method = exchange.request.method
                 wanted = _RESULTS.get(method, "an object of trio_mcp.types")

@@ -27,6 +27,7 @@ from .._errors import RequestError
 from .._hosts._listening import BACKLOG
 from .._oauth._metadata import is_loopback
 from .._server._serve import CannotJoin
+from .._trio import open_unix_socket
 
 CONNECT_SECONDS: Final = 10.0
 """How long a process may take to let another one connect, and again to take a request, in seconds."""
@@ -276,7 +277,7 @@ async def _connect(place: Path | tuple[str, int]) -> trio.SocketStream | None:
     try:
         with trio.fail_after(CONNECT_SECONDS):
             if isinstance(place, Path):
-                return await trio.open_unix_socket(place)
+                return await open_unix_socket(place)
             sock = trio.socket.socket(socket.AF_INET6 if ":" in place[0] else socket.AF_INET)
             try:
                 _notice_loss(sock)

@@ -6,6 +6,7 @@ Shares no code with the library. A WebSocket's frames are masked with zeros, whi
 from __future__ import annotations
 
 import abc
+import errno
 import json
 import socket
 import ssl
@@ -286,6 +287,9 @@ async def connected(
             bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
         if is_path:
             await bare.connect(at)
+            while not _is_connected(bare):
+                await trio.sleep(0.05)
+                await bare.connect(at)
         else:
             if address is not None:
                 await bare.bind((address, 0))
@@ -302,6 +306,15 @@ async def connected(
         yield stream
     finally:
         await trio.aclose_forcefully(stream)
+
+
+def _is_connected(at_path: trio.socket.SocketType) -> bool:
+    """Whether Trio is right in that. It is not where the queue of a Unix socket was full."""
+    try:
+        at_path.getpeername()
+    except OSError as error:
+        return error.errno != errno.ENOTCONN
+    return True
 
 
 def reset(stream: trio.abc.Stream) -> None:

@@ -127,3 +127,20 @@ async def test_who_has_most_gives_way_when_no_file_can_be_opened_any_more(http: 
         process.kill()
         said = (await process.stderr.receive_some(1 << 20)).decode()
         assert said.count("no room for another connection") <= 1
+
+
+@pytest.mark.parametrize("http", ["hypercorn", "lean"])
+async def test_who_rests_keeps_its_connection_while_another_address_opens_more_than_there_are_places(
+    http: str,
+) -> None:
+    """Where files were few, one address could have all places, and then that of whoever rested longest."""
+    async with (
+        small_server(256, http) as (port, _),
+        connected(port, "127.0.0.9") as mine,
+        AsyncExitStack() as stack,
+    ):
+        for _ in range(2):
+            await mine.stream.send_all(mine.request(call_tool("opens", files=0)))
+            assert (await mine.answer())[0] == 200
+            for _ in range(300):
+                await stack.enter_async_context(connected(port, "127.0.0.2"))

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 import trio
 import trio.testing
 import trustme
+from inside_base import open_unix_socket
 from inside_transports import parse_socket_url
 from line_sockets import ENOUGH, KINDS, Kind, Line
 from patient_clock import STILL
@@ -41,6 +44,33 @@ async def test_where_nobody_listens_there_is_no_connection(kind: Kind, tmp_path:
     with pytest.raises(ConnectionLost, match=f"could not connect to {url}: .*(refused|[Nn]o such file)"):
         async with open_client(url):
             raise AssertionError
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the connection is refused")
+async def test_who_connects_while_many_wait_to_be_accepted_waits_as_well(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Trio took it for connected, and the first write failed."""
+    del autojump_clock
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+        listener.bind(str(path))
+        listener.listen(0)
+        first.connect(str(path))
+        opened: list[trio.SocketStream] = []
+
+        async def connect() -> None:
+            opened.append(await open_unix_socket(path))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connect)
+            await trio.sleep(1)
+            assert not opened
+            listener.accept()[0].close()
+        async with opened[0] as stream:
+            with listener.accept()[0] as accepted:
+                await stream.send_all(b"here")
+                assert accepted.recv(4) == b"here"
 
 
 # TLS.
