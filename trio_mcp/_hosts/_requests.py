@@ -17,6 +17,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import ClassVar, Final, Protocol, TypeAlias, final
@@ -630,7 +631,7 @@ class RequestBody:
             try:
                 self._covered = self._loans.grow_body(self._size)
             except HttpRefused as refused:
-                self._refuse(refused)
+                self._refuse(copy(refused))  # the frames of where it was raised have a piece of the body
 
     def _refuse(self, refusal: HttpRefused) -> None:
         if self._refusal is None:
@@ -696,7 +697,7 @@ class RequestBody:
         if self.is_too_large:
             raise self._too_large(f"more than {self._settings.max_body_bytes} bytes")
         if self._refusal is not None:
-            raise self._refusal
+            raise copy(self._refusal)  # frames that refer to their own error are a cycle
         if self.is_complete:
             parts, self._parts = self._parts, []
             return parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)
