@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import islice
 from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast, final
 
 from .._printable import printable
@@ -473,7 +474,7 @@ class Misfit(ValueError):
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems: tuple[Problem, ...] = tuple(problems)[:MAX_PROBLEMS]
+        self.problems: tuple[Problem, ...] = tuple(islice(problems, MAX_PROBLEMS))
         super().__init__(self.problems)
 
     def __str__(self) -> str:

@@ -93,7 +93,7 @@ def _hook(kind: Any) -> Hook:
     """Make the function that reads a type from the wire, or raises `ValueError` or a group of them."""
     options = options_of(kind)
     if object in options:
-        return _unchecked
+        return _same
     handlers = _handlers(options)
     expected = _or(_expectations(options))
     if set(handlers.values()) == {_same}:
@@ -115,11 +115,7 @@ def _hook(kind: Any) -> Hook:
     return structure
 
 
-def _unchecked(value: Any, _: Any) -> Any:
-    return value
-
-
-def _same(value: Any) -> Any:
+def _same(value: Any, _: Any = None) -> Any:
     return value
 
 

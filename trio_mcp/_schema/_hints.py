@@ -15,6 +15,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -213,10 +214,12 @@ def _member(record: Record, name: str) -> Member | None:
 
 
 def _is_option(shape: Shape, value: object, *, of_json: bool) -> bool:
-    if not isinstance(shape, Choice):
-        return True
-    key = same_key(value)
-    return any(same_key(json if of_json else python) == key for json, python in shape.options)
+    return not isinstance(shape, Choice) or same_key(value) in _keys(shape, of_json=of_json)
+
+
+@lru_cache(maxsize=256)
+def _keys(shape: Choice, *, of_json: bool) -> tuple[object, ...]:
+    return tuple(same_key(json if of_json else python) for json, python in shape.options)  # may not be hashable
 
 
 def _name(shape: Shape) -> str:

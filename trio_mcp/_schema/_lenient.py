@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Final, cast, final
 
 import attrs
@@ -90,21 +91,21 @@ class _Lenient:
     _more: int = MAX_TEXTS_BYTES
     _left: int = MAX_TEXTS
     _compared: int = 0
-    _branches: dict[tuple[str, int], Any] = attrs.field(factory=dict[tuple[str, int], Any])
+    _known: dict[tuple[str, int], Any] = attrs.field(factory=dict[tuple[str, int], Any])
 
     def read(self, value: Any, schema: Any) -> Any:
         """Return a value as it was probably meant; itself, if that is so."""
         if not value:
             return value
         if isinstance(value, str):
-            return value if self._left <= 0 or _takes_string(schema, self._root) else self._read_text(value)
+            return value if self._left <= 0 or self._about("string", schema) else self._read_text(value)
         if _json.is_array(value):
-            part = self._branch_for("array", schema)
+            part = self._about("array", schema)
             fixed, rest = part.get("prefixItems", ()), part.get("items")
             read = [self.read(item, fixed[n] if n < len(fixed) else rest) for n, item in enumerate(value)]
             return read if any(map(operator.is_not, read, value)) else value
         if _json.is_object(value):
-            part = self._branch_for("object", schema)
+            part = self._about("object", schema)
             known, others = part.get("properties", {}), part.get("additionalProperties")
             is_whole = others is not False or self._is_strict or value.keys() <= known.keys()
             kept = value if is_whole else self._without_unknown(value, known)
@@ -117,13 +118,13 @@ class _Lenient:
             return value if is_same else found
         return value
 
-    def _branch_for(self, kind: str, schema: Any) -> Mapping[str, Any]:
-        """Return the only branch that may take arrays, or objects; one that says nothing if there are several."""
-        place = kind, id(schema)  # which lives as long as the root. A list may have very many items of one schema
-        if place not in self._branches:
-            branches = _branches_for(kind, schema, self._root)
-            self._branches[place] = branches[0] if len(branches) == 1 else {}
-        return cast("Mapping[str, Any]", self._branches[place])
+    def _about(self, kind: str, schema: Any) -> Any:
+        """Return what `_branch_for` does, or `_takes_string`, found once: a list may have very many items."""
+        place = kind, id(schema)  # which lives as long as the root
+        if place not in self._known:
+            find = _takes_string if kind == "string" else partial(_branch_for, kind)
+            self._known[place] = find(schema, self._root)
+        return self._known[place]
 
     def _without_unknown(self, value: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
         assert self._left_out is not None, "its caller has looked"
@@ -156,6 +157,12 @@ class _Lenient:
         self._most -= cost
         self._more -= cost
         return read
+
+
+def _branch_for(kind: str, schema: Any, root: Schema) -> Mapping[str, Any]:
+    """Return the only branch that may take arrays, or objects; one that says nothing if there are several."""
+    branches = _branches_for(kind, schema, root)
+    return branches[0] if len(branches) == 1 else {}
 
 
 def _branches_for(kind: str, schema: Any, root: Schema) -> list[Mapping[str, Any]]:

@@ -157,10 +157,6 @@ def _write_duration(duration: timedelta) -> str:
     return f"{sign}P{days}{'T' if clock else ''}{clock}"
 
 
-def _path_form(cls: type[PurePath]) -> TextForm:
-    return TextForm(cls, "a file path", {}, cls, str)
-
-
 _ROWS: Final = (
     TextForm(
         datetime,
@@ -203,7 +199,7 @@ _ROWS: Final = (
         lambda text: bytearray(_parse_bytes(text)),
         _write_bytes,
     ),
-    *map(_path_form, (PurePath, Path, PurePosixPath, PureWindowsPath)),
+    *(TextForm(cls, "a file path", {}, cls, str) for cls in (PurePath, Path, PurePosixPath, PureWindowsPath)),
 )
 _ANY_TIME: Final = TextForm(
     datetime,
