@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, final
 
 import trio
@@ -146,7 +146,8 @@ class StreamChannel(Channel):
     async def aclose(self) -> None:
         """Close both streams, writing first; cancelled, they are closed all the same."""
         try:
-            await self._send_stream.aclose()
+            with suppress(trio.ClosedResourceError):  # TLS says goodbye, over a socket that may have been cut
+                await self._send_stream.aclose()
         finally:
             await self._receive_stream.aclose()
 
