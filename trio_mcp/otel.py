@@ -112,7 +112,8 @@ class Telemetry:
     ) -> None:
         self._joins_traces = joins_traces
         given = tracer_provider, meter_provider
-        self._records = any(each is not None and not _is_of_the_api(each) for each in given)
+        api = "opentelemetry.trace", "opentelemetry.metrics"  # whose own providers record nothing
+        self._records = any(each is not None and not type(each).__module__.startswith(api) for each in given)
         # Of the API's providers, only these never become others: a proxy given here passes on what is set later.
         never = trace.NoOpTracerProvider, metrics.NoOpMeterProvider
         self._defaults = [
@@ -423,11 +424,6 @@ def _shared(transport: str | None, revision: str | None, *, is_call: bool) -> Ma
     if is_call:
         attributes["gen_ai.operation.name"] = "execute_tool"
     return attributes
-
-
-def _is_of_the_api(provider: object) -> bool:
-    """Whether a provider records nothing: OpenTelemetry's API itself has only such."""
-    return type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 
 
 def _cut(text: str) -> str:

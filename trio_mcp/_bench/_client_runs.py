@@ -219,8 +219,7 @@ def _turnaround(run: _Run) -> Sample:
     all_of_them = [latency for latency, count in pairs for _ in range(count)]
     if not all_of_them:
         raise LoadError("the client has sent nothing after an answer")
-    middle = all_of_them[len(all_of_them) // 2]
-    return _sample(middle / 1e3, run, len(all_of_them))
+    return _sample(all_of_them[len(all_of_them) // 2] / 1e3, run, len(all_of_them))
 
 
 def _absorbed(run: _Run, scale: float, what: str) -> Sample:

@@ -187,8 +187,7 @@ class CacheStore:
 
     def clear(self) -> None:
         """Forget everything."""
-        for method in CACHEABLE:
-            self._outdated[method] += 1
+        self._outdated.update(CACHEABLE)  # counts each of them
         self._entries.clear()
         self.size = 0
 
