@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial, reduce
 from itertools import pairwise
@@ -125,11 +125,20 @@ def without_secrets(value: Any, secrets: Sequence[str], *, only_whole: bool = Fa
         secrets: What was sent.
         only_whole: Whether parts are let be, in what is not only for people: a URL may have one by chance.
     """
-    mask = partial(_without, only_whole=only_whole)
-    try:
-        return _masked(value, [form for each in secrets for form in _forms(each)], mask) if secrets else value
-    except RecursionError:
-        return MASK
+    return masking(secrets, only_whole=only_whole)(value)
+
+
+def masking(secrets: Sequence[str], *, only_whole: bool = False) -> Callable[[Any], Any]:
+    """Return what masks secrets in one value after another, as `without_secrets` does: they are cut up once."""
+    masks = [_mask_of(form, only_whole=only_whole) for each in secrets for form in _forms(each)]
+
+    def mask(value: Any) -> Any:
+        try:
+            return _masked(value, masks) if masks else value
+        except RecursionError:
+            return MASK
+
+    return mask
 
 
 def _forms(secret: str) -> set[str]:
@@ -137,30 +146,43 @@ def _forms(secret: str) -> set[str]:
     return {secret, quote(data, safe=""), quote_plus(data)} - {""}
 
 
-def _masked(value: Any, secrets: Sequence[str], mask: Callable[[str, str], str]) -> Any:
+def _masked(value: Any, masks: Iterable[Callable[[str], str]]) -> Any:
     if isinstance(value, str):
-        return reduce(mask, secrets, value)
+        return reduce(lambda text, mask: mask(text), masks, value)
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
-        return {reduce(mask, secrets, name): _masked(inner, secrets, mask) for name, inner in members}
+        return {_masked(name, masks): _masked(inner, masks) for name, inner in members}
     if isinstance(value, list):
-        return [_masked(inner, secrets, mask) for inner in cast("list[object]", value)]
+        return [_masked(inner, masks) for inner in cast("list[object]", value)]
     return value
 
 
-def _without(text: str, secret: str, *, only_whole: bool) -> str:
+def _mask_of(secret: str, *, only_whole: bool) -> Callable[[str], str]:
     size = len(secret) if only_whole else min(len(secret), SECRET_PART)
     if size < 4:  # it may be a part of any word
-        return re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", MASK, text)
-    parts = {secret[at : at + size] for at in range(len(secret) - size + 1)}
+        return partial(re.compile(rf"(?<!\w){re.escape(secret)}(?!\w)").sub, MASK)
+    return partial(_without, size, frozenset(secret[at : at + size] for at in range(len(secret) - size + 1)))
+
+
+def _without(size: int, parts: frozenset[str], text: str) -> str:
     kept: list[str] = []
     end = 0  # of what was looked at, and kept or masked
-    for at in range(len(text) - size + 1):
-        if text[at : at + size] in parts:
-            if at > end or not kept:
-                kept += text[end:at], MASK
-            end = at + size
-    return "".join((*kept, text[end:]))
+    for at in _places(size, parts, text) if len(text) >= size else ():
+        if at > end or not kept:
+            kept += text[end:at], MASK
+        end = at + size
+    return "".join((*kept, text[end:])) if kept else text
+
+
+def _places(size: int, parts: frozenset[str], text: str) -> Iterator[int]:
+    if len(parts) > 1:
+        yield from (at for at in range(len(text) - size + 1) if text[at : at + size] in parts)
+        return
+    (whole,) = parts
+    at = text.find(whole)
+    while at >= 0:
+        yield at
+        at = text.find(whole, at + 1)
 
 
 # What is shown of URLs and of command lines, which may have secrets of our own

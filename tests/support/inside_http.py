@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trio_mcp._http import _client
 from trio_mcp._http._auth import Reached as Reached
+from trio_mcp._http._auth import error_without_secrets as error_without_secrets
 from trio_mcp._http._client import ConnectionPool as ConnectionPool
 from trio_mcp._http._client import HttpClient as HttpClient
 from trio_mcp._http._client import open_http_client as open_http_client

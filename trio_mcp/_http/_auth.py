@@ -31,7 +31,7 @@ from .._errors import (
 from .._limits import check_kind
 from .._oauth._challenges import Challenge, our_challenge, parse_challenges
 from .._oauth._metadata import Place, address_in, is_loopback, place_of
-from .._printable import printable, secrets_in, shown_url, without_secrets
+from .._printable import masking, printable, secrets_in, shown_url, without_secrets
 from ._cookies import CookieJar
 from ._messages import HttpRequest, HttpResponse, HttpTransport, ResponseHead
 from ._target import HttpSettings, HttpTarget
@@ -503,7 +503,10 @@ def error_without_secrets(
         hidden: What else was sent in secret.
     """
     secrets = (*secrets_in(sent), *hidden)
-    return {name: without_secrets(each, secrets, only_whole=name != "message") for name, each in error.items()}
+    mask = masking(secrets, only_whole=True)
+    return {
+        name: without_secrets(each, secrets) if name == "message" else mask(each) for name, each in error.items()
+    }
 
 
 def _outcome(status: int, given: Sequence[bytes], *, has_auth: bool) -> str | None:
