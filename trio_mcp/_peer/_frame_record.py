@@ -10,6 +10,7 @@ import sys
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Literal, TextIO, TypeAlias, final
+from urllib.parse import unquote
 
 import attrs
 import trio
@@ -23,24 +24,38 @@ MASKED: Final = "***"
 """What stands in a record in place of a secret."""
 
 _SECRET: Final = re.compile(
-    r"((?i:pass(words?|wd|phrase|code)|secrets?|tokens?|jwt|bearer|authorization|credentials?|cookies?"
-    r"|(api|access|private|secret|signing|encryption|ssh)[ _.-]?keys?|code[_-]?verifier|device[_-]?code"
-    r"|client[_-]?assertion)(?i:[_-]?(value|hash|confirmation|base|pem))?"
-    # Short names only as words of their own: a "spin" is no PIN.
-    r"|(?<![A-Za-z])(?i:pwd|otp|pin)|(?<=[a-z0-9])(Pwd|PWD|Otp|OTP|Pin|PIN))[_-]?[0-9]*\W*$"
+    r"((?i:pass([\W_]?words?|wd|phrase|code)|secrets?|tokens?|jwt|bearer|authorization|credentials?|creds|cookies?"
+    r"|(api|access|private|secret|signing|encryption|ssh|auth|account|master|deploy|storage|license|shared)[\W_]?keys?"
+    r"|connection[\W_]?string|seed[\W_]?phrase|code[_-]?verifier|(device|verification)[_-]?code|client[_-]?assertion)"
+    # Short names only as words of their own: a "spin" is no PIN, and a "compass" no password.
+    r"|(?<![A-Za-z])(?i:pass|pwd?|otp|pin)|(?<=[a-z0-9])(P(ass|ASS|wd|WD|in|IN)|Otp|OTP))"
+    # What tells one secret from another may follow, but not what is asked of all, as in "tokenCount".
+    r"(?i:[_-]?(value|hash|confirm(ation)?|again|new|old|base|pem|json|string|code|dev|test|staging|prod))?[_-]?[0-9]*\W*$"
 )
 _NAME: Final = re.compile(r"""(?<![\w$.-])([\w$.-]{1,100})\\*["']?\s*[:=]""")
 """What stands before a value, in JSON, in JSON within a text, and in what people write."""
-_PASSWORD_OF_URL: Final = re.compile(r"(://[^\s/?#@:]*:)[^\s/?#@]+(?=@)")
-_PARAMETER_OF_URL: Final = re.compile(r"(?<=[?&#])([^\s=&?#]{1,100})=[^\s&#]+")
-_OF_LOGINS: Final = frozenset(
-    {"code", "code_verifier", "device_code", "assertion", "client_assertion", "sig", "signature"}
+_PASSWORD_OF_URL: Final = re.compile(r"(://[^\s/?#@:]*:)(?!\d{1,5}[/?#])(?:(?!://)\S)+(?=@)")
+"""To the last sign of the many that a password may have in it: a part of one must not be shown."""
+_PARAMETER_OF_URL: Final = re.compile(
+    r"(?:[?&#;]|%(?:25){0,3}(?i:3F|3B|26|23))([^\s=&?#;]{1,100}?)(?:=|%(?:25){0,3}3[Dd])"
 )
+"""The name of one; in a URL that is a parameter of another all signs are encoded."""
+_VALUE_OF_PARAMETER: Final = re.compile(r"[^\s&#]*")
+_OF_LOGINS: Final = frozenset(
+    {
+        "assertion", "client_assertion", "code", "code_verifier", "device_code", "sig", "signature",
+        "x-amz-signature", "x-goog-signature",
+    }
+)  # fmt: skip
 """Parameters of URLs that let somebody in who has them, though their names mean other things elsewhere."""
 _TOO_DEEP: Final = "a message that is nested too deeply to be recorded"
-_NO_SECRETS: Final = frozenset({"progressToken"})
-"""What the protocol itself calls so. A `requestState` is sealed by the server, and needed to replay a record."""
-_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_NO_SECRETS: Final = re.compile(
+    r"progress_?token|(next|prev(ious)?)_?(page_?)?token|(page|continuation|sync)_?token", re.IGNORECASE
+)
+"""What the protocol itself calls so, and pages. A `requestState` is sealed, and needed to replay a record."""
+_SCHEMAS: Final = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
+"""Members that are schemas, in which the names of secrets are the names of what is asked for."""
+_OF_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Members of a schema whose own members are schemas, by names that others have chosen."""
 
 
@@ -59,21 +74,17 @@ def open_record(path: str | os.PathLike[str]) -> TextIO:
 FrameDirection: TypeAlias = Literal["sent", "received"]
 
 
-def masked(value: Any, of: str = "") -> Any:
+def masked(value: Any) -> Any:
     """Return plain JSON in which texts and numbers are masked that the names of their members show as secrets.
 
-    Also all that is in an object or array of such a name, but for the schema of a secret, which is none. Of other
-    texts, see `masked_text`.
-
-    Args:
-        value: The JSON.
-        of: The name of the member that it is.
+    Also all that is in an object or array of such a name, and what stands beside such a name, as of variables and
+    header fields: ``{"name": "API_KEY", "value": …}``. Of other texts, see `masked_text`.
     """
     if is_object(value):
-        said = value.get("name")  # as of variables and header fields: {"name": "API_KEY", "value": …}
-        secret = "value" if isinstance(said, str) and _is_secret(said) else None
+        said = [each for name, each in value.items() if name.lower() in ("name", "key") and isinstance(each, str)]
+        secret = "value" if any(map(_is_secret, said)) else None
         return {
-            name: _hidden(inner, name) if name == secret or _is_secret(name, inner, of) else masked(inner, name)
+            masked_url(name): _masked_member(name, inner, is_secret=name.lower() == secret)
             for name, inner in value.items()
         }
     if is_array(value):
@@ -81,20 +92,48 @@ def masked(value: Any, of: str = "") -> Any:
     return masked_text(value) if isinstance(value, str) else value
 
 
-def _is_secret(name: str, value: object = "", of: str = "") -> bool:
-    is_schema = of in _SCHEMAS and is_object(value)
-    return not is_schema and name not in _NO_SECRETS and _SECRET.search(name) is not None
+def _masked_member(name: str, value: Any, *, is_secret: bool = False) -> Any:
+    if name in _SCHEMAS:
+        return _masked_schema(value, "")
+    return _hidden(value, name) if is_secret or _is_secret(name) else masked(value)
+
+
+def _masked_schema(value: Any, of: str) -> Any:
+    """Return a schema in which the values are masked that it has for a secret.
+
+    Args:
+        value: The schema, or a part of it.
+        of: The name of the property whose schema it is.
+    """
+    if is_array(value):
+        return [_masked_schema(each, of) for each in value]
+    if not is_object(value):
+        return masked(value)
+    shown: dict[str, Any] = {}
+    for name, inner in value.items():
+        if name in _OF_SCHEMAS and is_object(inner):
+            shown[name] = {each: _masked_schema(schema, each) for each, schema in inner.items()}
+        elif name in ("default", "const", "enum", "examples"):
+            shown[name] = _masked_member(of, inner)
+        else:
+            shown[name] = _masked_schema(inner, of)
+    return shown
+
+
+def _is_secret(name: str) -> bool:
+    return _SECRET.search(name) is not None and _NO_SECRETS.fullmatch(name) is None
 
 
 def masked_text(text: str) -> str:
     """Return a text in which secrets are masked that JSON and URLs show as such.
 
-    A typed result is in its message twice: as JSON, and as a text of the same JSON. JSON that is broken is shown
-    up to the first secret in it.
+    A typed result is in its message twice: as JSON, and as a text of the same JSON. JSON that is broken, or has
+    a member twice, is shown up to the first secret in it.
     """
-    if text.lstrip(" \t\r\n")[:1] in ("{", "["):
+    bare = text.lstrip("\ufeff \t\r\n")
+    if bare[:1] in ("{", "[", '"'):
         try:
-            value = json.loads(text)
+            value = json.loads(bare, object_pairs_hook=_each_once)
             shown = masked(value)
         except ValueError:
             text = _up_to_secret(text)
@@ -102,14 +141,27 @@ def masked_text(text: str) -> str:
             return MASKED
         else:
             return text if shown == value else json.dumps(shown, ensure_ascii=False)
-    if "://" not in text:
-        return text
-    return _PARAMETER_OF_URL.sub(_masked_parameter, _PASSWORD_OF_URL.sub(rf"\1{MASKED}", text))
+    return masked_url(text)
 
 
-def _masked_parameter(found: re.Match[str]) -> str:
-    name = found[1]
-    return f"{name}={MASKED}" if name.lower() in _OF_LOGINS or _SECRET.search(name) else found[0]
+def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(members)
+    if len(value) < len(members):
+        raise ValueError("the text has more in it than its value")
+    return value
+
+
+def masked_url(text: str) -> str:
+    """Return a text in which passwords and such parameters of URLs are masked."""
+    text = _PASSWORD_OF_URL.sub(rf"\1{MASKED}", text)
+    kept: list[str] = []
+    end = 0
+    for found in _PARAMETER_OF_URL.finditer(text):
+        name = unquote(found[1])
+        if found.start() >= end and (name.lower() in _OF_LOGINS or _is_secret(name)):
+            kept += text[end : found.end()], MASKED
+            end = next(_VALUE_OF_PARAMETER.finditer(text, found.end())).end()
+    return "".join((*kept, text[end:]))
 
 
 def _up_to_secret(text: str) -> str:
@@ -119,7 +171,7 @@ def _up_to_secret(text: str) -> str:
 
 def _hidden(value: Any, name: str) -> Any:
     if is_object(value):
-        return {inner: _hidden(each, name) for inner, each in value.items()}
+        return {masked_url(inner): _hidden(each, name) for inner, each in value.items()}
     if is_array(value):
         return [_hidden(each, name) for each in value]
     # Numbers of tokens are counts: `maxTokens`.
@@ -154,9 +206,7 @@ class RecordedFrame:
 def frame_of(direction: FrameDirection, data: bytes, begin: float) -> RecordedFrame:
     """Return a message that goes by now, for a record that has begun at a time of Trio's clock."""
     try:
-        message: Any = masked(json.loads(data))
-    except ValueError:
-        message = masked_text(_up_to_secret(data.decode("utf-8", "backslashreplace")))
+        message = _message_in(data)
     except RecursionError:
         message = _TOO_DEEP  # it may hold secrets
     at = round(trio.current_time() - begin, 6)
@@ -166,12 +216,18 @@ def frame_of(direction: FrameDirection, data: bytes, begin: float) -> RecordedFr
 def show_frame(other_side: str, direction: FrameDirection, data: bytes) -> None:
     """Log a message, its secrets masked, as one line that is cut where it is very long. Does not raise."""
     try:
-        text = json.dumps(masked(json.loads(data)), ensure_ascii=False)
-    except ValueError:
-        text = masked_text(_up_to_secret(data.decode("utf-8", "backslashreplace")))
+        message = _message_in(data)
+        text = message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)
     except RecursionError:
         text = _TOO_DEEP
     _wire.debug("%s %s: %s", "-->" if direction == "sent" else "<--", other_side, text)
+
+
+def _message_in(data: bytes) -> Any:
+    try:
+        return masked(json.loads(data))
+    except ValueError:
+        return masked_text(_up_to_secret(data.decode("utf-8", "backslashreplace")))
 
 
 def write_frame(file: TextIO, frame: RecordedFrame) -> None:

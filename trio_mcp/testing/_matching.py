@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeGuard, final
 import attrs
 
 from .._absent import ABSENT
-from .._peer._frame_record import MASKED, masked_text
+from .._peer._frame_record import MASKED, masked_text, masked_url
 from .._printable import printable
 
 MAX_SHOWN: Final = 4_000
@@ -128,6 +128,8 @@ class Matcher:
         self._found.append(shown_difference(_written_path(path), expected, got))
 
     def _compare_objects(self, expected: Mapping[Any, Any], got: Mapping[str, Any], path: _Path) -> None:
+        if self._is_record:
+            got = {masked_url(name): value for name, value in got.items()}
         for name, value in expected.items():
             if name is ...:
                 continue

@@ -21,7 +21,7 @@ from .._channel import Channel
 from .._client._open import ServesChannels
 from .._codec._json import is_array, is_object
 from .._limits import MIB
-from .._peer._frame_record import FrameDirection, frame_of, open_record, write_frame
+from .._peer._frame_record import MASKED, FrameDirection, frame_of, open_record, write_frame
 from .._peer._frame_record import RecordedFrame as RecordedFrame
 from ._matching import Matcher, ScriptMismatch, mismatch, shown_difference, shown_json
 from ._scripts import WITHIN, ScriptedPeer, scripted_client, scripted_server
@@ -58,8 +58,9 @@ class Recorder:
     Each message is a line of JSON: ``time`` (a date of ISO 8601), ``at`` (seconds from the beginning, on Trio's
     clock), ``direction`` (``"sent"`` or ``"received"``) and ``message``. It is what ``trio-mcp --record`` writes.
     Texts and numbers are masked in members whose names say that they are secrets, such as ``password``,
-    ``api_key`` or ``accessToken``, the ``value`` beside such a ``name``, also where a text is JSON, and in URLs
-    passwords and such parameters; other texts are recorded as they are, so look at a record before you share it.
+    ``api_key`` or ``accessToken``, the ``value`` beside such a ``name`` or ``key``, also where a text is JSON, and
+    in URLs passwords and such parameters; other texts are recorded as they are, so look at a record before you
+    share it. What else is not found is in docs/testing.md.
 
     Args:
         path: The file. What it held before is gone. Default: none; the record is kept in memory, up to 64 MiB.
@@ -287,14 +288,17 @@ class _Replay:
         """
         self._chosen = _chosen_in(frames)
         begin, changed = trio.current_time() - frames[0].at, _looks_at_changes(frames)
+        note = ""
         for number, frame in enumerate(frames, 1):
+            if MASKED in frame.line():
+                note = f" (in the record, {MASKED} stands for what it does not show, and is said in its place)"
             if frame.direction == "sent":
                 if is_object(frame.message) and _key(frame.message.get("id")) in changed:
                     await trio.sleep_until(begin + frame.at + LATER)
                 await self._peer.say(self.today(frame.message))
                 continue
             self._later = partial(islice, frames, number, None)
-            await self._expect(frame.message, f"message {number} of {len(frames)}")
+            await self._expect(frame.message, f"message {number} of {len(frames)}{note}")
         if self._early:
             left = "".join(f"\n  {shown_json(message)}" for message in self._early)
             raise ScriptMismatch(f"this was not recorded:{left}")
