@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial, reduce
 from itertools import pairwise
@@ -174,15 +174,12 @@ def _without(size: int, parts: frozenset[str], text: str) -> str:
     return "".join((*kept, text[end:])) if kept else text
 
 
-def _places(size: int, parts: frozenset[str], text: str) -> Iterator[int]:
+def _places(size: int, parts: frozenset[str], text: str) -> Iterable[int]:
     if len(parts) > 1:
-        yield from (at for at in range(len(text) - size + 1) if text[at : at + size] in parts)
-        return
+        return (at for at in range(len(text) - size + 1) if text[at : at + size] in parts)
     (whole,) = parts
-    at = text.find(whole)
-    while at >= 0:
-        yield at
-        at = text.find(whole, at + 1)
+    found = re.finditer(f"(?={re.escape(whole)})", text) if whole in text else ()  # they may overlap
+    return (each.start() for each in found)
 
 
 # What is shown of URLs and of command lines, which may have secrets of our own

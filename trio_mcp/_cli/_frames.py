@@ -37,14 +37,11 @@ class FrameLog:
             arrow = "-->" if direction == "sent" else "<--"
             self._console.note(f"{trio.current_time() - self._begin:9.3f} s {arrow} {shown_line(text)}")
         if self._file is not None:
-            self._keep(self._file, direction, data)
-
-    def _keep(self, file: TextIO, direction: Literal["sent", "received"], data: bytes) -> None:
-        try:
-            write_frame(file, frame_of(direction, data, self._begin))
-        except (OSError, RecursionError) as error:
-            self._file = None
-            self._complain.note(f"trio-mcp: the messages are not recorded any more: {error}")
+            try:
+                write_frame(self._file, frame_of(direction, data, self._begin))
+            except (OSError, RecursionError) as error:
+                self._file = None
+                self._complain.note(f"trio-mcp: the messages are not recorded any more: {error}")
 
 
 @contextmanager

@@ -503,10 +503,8 @@ def error_without_secrets(
         hidden: What else was sent in secret.
     """
     secrets = (*secrets_in(sent), *hidden)
-    mask = masking(secrets, only_whole=True)
-    return {
-        name: without_secrets(each, secrets) if name == "message" else mask(each) for name, each in error.items()
-    }
+    parts, whole = masking(secrets), masking(secrets, only_whole=True)
+    return {name: (parts if name == "message" else whole)(each) for name, each in error.items()}
 
 
 def _outcome(status: int, given: Sequence[bytes], *, has_auth: bool) -> str | None:

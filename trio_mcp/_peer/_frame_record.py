@@ -37,21 +37,14 @@ _NAME: Final = re.compile(r"""(?<![\w$.-])([\w$.-]{1,100})\\*["']?\s*[:=]""")
 _PASSWORD_OF_URL: Final = re.compile(r"(://[^\s/?#@:]*:)(?!\d{1,5}[/?#])(?:(?!://)\S)+(?=@)")
 """To the last sign of the many that a password may have in it: a part of one must not be shown."""
 _PARAMETER_OF_URL: Final = re.compile(
-    r"(?:[?&#;]|%(?:25){0,3}(?i:3F|3B|26|23))([^\s=&?#;]{1,100}?)(?:=|%(?:25){0,3}3[Dd])"
+    r"(?i)(?:[?&#;]|%(?:25)*(?:3F|3B|26|23))([^\s=&?#;]{1,100}?)(?:=|%(?:25)*3D)"
 )
 """The name of one; in a URL that is a parameter of another all signs are encoded."""
 _VALUE_OF_PARAMETER: Final = re.compile(r"[^\s&#]*")
-_OF_LOGINS: Final = frozenset(
-    {
-        "assertion", "client_assertion", "code", "code_verifier", "device_code", "sig", "signature",
-        "x-amz-signature", "x-goog-signature",
-    }
-)  # fmt: skip
+_OF_LOGINS: Final = frozenset({"assertion", "code", "sig", "signature", "x-amz-signature", "x-goog-signature"})
 """Parameters of URLs that let somebody in who has them, though their names mean other things elsewhere."""
 _TOO_DEEP: Final = "a message that is nested too deeply to be recorded"
-_NO_SECRETS: Final = re.compile(
-    r"progress_?token|(next|prev(ious)?)_?(page_?)?token|(page|continuation|sync)_?token", re.IGNORECASE
-)
+_NO_SECRETS: Final = re.compile(r"(?i)(progress|(next|previous)_?(page)?|page|continuation|sync)_?token")
 """What the protocol itself calls so, and pages. A `requestState` is sealed, and needed to replay a record."""
 _SCHEMAS: Final = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
 """Members that are schemas, in which the names of secrets are the names of what is asked for."""
@@ -205,12 +198,8 @@ class RecordedFrame:
 
 def frame_of(direction: FrameDirection, data: bytes, begin: float) -> RecordedFrame:
     """Return a message that goes by now, for a record that has begun at a time of Trio's clock."""
-    try:
-        message = _message_in(data)
-    except RecursionError:
-        message = _TOO_DEEP  # it may hold secrets
     at = round(trio.current_time() - begin, 6)
-    return RecordedFrame(direction, message, at, datetime.now(UTC).isoformat())
+    return RecordedFrame(direction, _message_in(data), at, datetime.now(UTC).isoformat())
 
 
 def show_frame(other_side: str, direction: FrameDirection, data: bytes) -> None:
@@ -228,6 +217,8 @@ def _message_in(data: bytes) -> Any:
         return masked(json.loads(data))
     except ValueError:
         return masked_text(_up_to_secret(data.decode("utf-8", "backslashreplace")))
+    except RecursionError:
+        return _TOO_DEEP  # it may hold secrets
 
 
 def write_frame(file: TextIO, frame: RecordedFrame) -> None:

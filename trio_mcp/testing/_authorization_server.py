@@ -346,7 +346,9 @@ class AuthorizationServer(TokenEndpoint):
     async def _answer(self, request: ReceivedRequest, body: bytes) -> Answer:
         root = urlsplit(self.issuer).path.rstrip("/")
         try:
-            if request.path in self._metadata_paths(root):
+            # In front of the issuer's path (RFC 8414), or behind it (OpenID Connect).
+            metadata = {f"{root}/.well-known/openid-configuration", f"/.well-known/openid-configuration{root}"}
+            if request.path in metadata | {f"/.well-known/oauth-authorization-server{root}"}:
                 return json_answer(self.metadata(), headers={"access-control-allow-origin": "*"})
             match request.method, request.path.removeprefix(root):
                 case "GET", "/jwks":
@@ -375,13 +377,6 @@ class AuthorizationServer(TokenEndpoint):
         except OAuthRefused as refused:
             said = {"error": refused.error, "error_description": refused.description}
             return json_answer(said, refused.status, {**NOT_STORED, **refused.headers})
-
-    @staticmethod
-    def _metadata_paths(root: str) -> frozenset[str]:
-        names = ("oauth-authorization-server", "openid-configuration")
-        return frozenset(
-            {f"/.well-known/{name}{root}" for name in names} | {f"{root}/.well-known/openid-configuration"}
-        )
 
     def metadata(self) -> dict[str, Any]:
         """Return its metadata document (RFC 8414, section 2)."""

@@ -199,10 +199,7 @@ def by_place(faults: Sequence[Fault], kinds: Collection[FaultKind]) -> dict[Dire
         if fault.kind not in kinds:
             raise ValueError(f"{fault!r} is none of {', '.join(kinds)}")
     ordered = sorted(faults, key=lambda fault: fault.at)
-    return {
-        "sent": [fault for fault in ordered if fault.direction == "sent"],
-        "received": [fault for fault in ordered if fault.direction == "received"],
-    }
+    return {way: [fault for fault in ordered if fault.direction == way] for way in get_args(Direction)}
 
 
 def damaged(data: bytes, at: int, size: int) -> bytes:
@@ -347,7 +344,11 @@ class Faulty(WithFaults[Fault], Channel):
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 return ready
             if not self._due:
-                self._take(await self._receive_more())
+                try:
+                    self._take(await self._inner.receive())
+                except (trio.ClosedResourceError, trio.EndOfChannel):
+                    self._check_open()  # the connection was lost here meanwhile
+                    raise
                 continue
             until, item = self._due[0]
             await self._pause(until)  # cancelled, it is still there
@@ -356,13 +357,6 @@ class Faulty(WithFaults[Fault], Channel):
             if isinstance(item, Exception):
                 await trio.lowlevel.checkpoint()
                 raise trio.EndOfChannel
-
-    async def _receive_more(self) -> Sequence[Received]:
-        try:
-            return await self._inner.receive()
-        except (trio.ClosedResourceError, trio.EndOfChannel):
-            self._check_open()  # the connection was lost here meanwhile
-            raise
 
     def _take(self, received: Sequence[Received]) -> None:
         # No checkpoint: what was received is kept, or is returned.
@@ -466,6 +460,5 @@ class _Messages:
 
 
 def _evolved(message: Any, data: bytes) -> Any:
-    if isinstance(message, Incoming):
-        return attrs.evolve(message, data=data, value=ABSENT)
-    return attrs.evolve(message, data=data)
+    more = {"value": ABSENT} if isinstance(message, Incoming) else {}
+    return attrs.evolve(message, data=data, **more)

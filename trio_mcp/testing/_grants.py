@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from .._oauth._clients import DEVICE_CODE
 from .._oauth._tokens import ID_JAG, JWT_BEARER, TOKEN_EXCHANGE
@@ -26,6 +26,9 @@ from ._issuing import (
 
 ASSERTION_SECONDS: Final = 300
 """How long an identity assertion is good that it issues."""
+
+_Client: TypeAlias = AuthorizationClient | None
+_Form: TypeAlias = Mapping[str, str]
 
 
 class TokenEndpoint:
@@ -54,7 +57,7 @@ class TokenEndpoint:
         if client is not None and kind not in client.grant_types:
             raise OAuthRefused("unauthorized_client", f"the client may not use {kind:.80}")
         key = self._key_of(request)
-        grants: dict[str, Callable[[AuthorizationClient | None, Mapping[str, str], str | None], Answer]] = {
+        grants: dict[str, Callable[[_Client, _Form, str | None], Answer]] = {
             "authorization_code": self._by_code,
             "refresh_token": self._by_refresh_token,
             "client_credentials": self._by_credentials,
@@ -77,7 +80,7 @@ class TokenEndpoint:
             raise OAuthRefused("invalid_dpop_proof", "a proof is required")
         return key
 
-    def _by_code(self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None) -> Answer:
+    def _by_code(self, client: _Client, form: _Form, key: str | None) -> Answer:
         given = self._issued.use_code(form.get("code", ""), named(client), form)
         if given.key is not None and given.key != key:
             raise OAuthRefused(
@@ -85,28 +88,23 @@ class TokenEndpoint:
             )
         return self._agreed_on(given, client, key)
 
-    def _by_device_code(
-        self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
-    ) -> Answer:
+    def _by_device_code(self, client: _Client, form: _Form, key: str | None) -> Answer:
         """Give a token once somebody has entered the code that was shown (RFC 8628, section 3.5)."""
-        found = [
-            (shown, each)
-            for shown, each in self._issued.devices.items()
-            if each.device_code == form.get("device_code")
-        ]
-        if not found or found[0][1].code.client_id != named(client).client_id:
+        devices, given = self._issued.devices, form.get("device_code")
+        shown = next((shown for shown, login in devices.items() if login.device_code == given), "")
+        login = devices.get(shown)
+        if login is None or login.code.client_id != named(client).client_id:
             raise OAuthRefused("invalid_grant", "the device code is not valid")
-        (shown, login) = found[0]
         if login.code.until < self._issued.now():
             raise OAuthRefused("expired_token", "nobody has entered the code in time")
         if login.is_allowed is None:
             raise OAuthRefused("authorization_pending", "nobody has entered the code so far")
-        del self._issued.devices[shown]
+        del devices[shown]
         if not login.is_allowed:
             raise OAuthRefused("access_denied", "the person does not agree")
         return self._agreed_on(login.code, client, key)
 
-    def _agreed_on(self, given: Code, client: AuthorizationClient | None, key: str | None) -> Answer:
+    def _agreed_on(self, given: Code, client: _Client, key: str | None) -> Answer:
         login = Login(
             client_id=given.client_id,
             subject=given.subject,
@@ -116,9 +114,7 @@ class TokenEndpoint:
         )
         return self._tokens(login, refreshed=named(client))
 
-    def _by_refresh_token(
-        self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
-    ) -> Answer:
+    def _by_refresh_token(self, client: _Client, form: _Form, key: str | None) -> Answer:
         login = self._issued.use_refresh_token(form.get("refresh_token", ""), named(client), key)
         if form.get("resource", login.resource) != login.resource:
             raise OAuthRefused("invalid_target", "resource is not that of the login")
@@ -127,21 +123,17 @@ class TokenEndpoint:
             raise OAuthRefused("invalid_scope", "the login has not so many scopes")
         return self._tokens(login, scopes=fewer, refreshed=named(client))
 
-    def _by_credentials(
-        self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
-    ) -> Answer:
+    def _by_credentials(self, client: _Client, form: _Form, key: str | None) -> Answer:
         who = named(client)
         if who.method == "none":
             raise OAuthRefused("unauthorized_client", "a client without credentials has no tokens of its own")
         return self._tokens(self._login(who.client_id, who.client_id, form, key))
 
-    def _login(self, client_id: str, subject: str, form: Mapping[str, str], key: str | None) -> Login:
+    def _login(self, client_id: str, subject: str, form: _Form, key: str | None) -> Login:
         scopes = self._granted(form.get("scope", "").split())
         return Login(client_id=client_id, subject=subject, scopes=scopes, resource=form.get("resource"), key=key)
 
-    def _by_assertion(
-        self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
-    ) -> Answer:
+    def _by_assertion(self, client: _Client, form: _Form, key: str | None) -> Answer:
         """Give a token for the assertion of a trusted issuer: an identity provider, a workload's platform."""
         assertion = form.get("assertion", "")
         header, said = unverified(assertion)
@@ -167,9 +159,7 @@ class TokenEndpoint:
         login.resource = str(claims["resource"]) if "resource" in claims else login.resource
         return self._tokens(login)
 
-    def _by_exchange(
-        self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
-    ) -> Answer:
+    def _by_exchange(self, client: _Client, form: _Form, key: str | None) -> Answer:
         """Give an identity assertion for an id token of ours (RFC 8693)."""
         del key
         who = named(client)
@@ -191,9 +181,7 @@ class TokenEndpoint:
             "exp": now + ASSERTION_SECONDS,
             "jti": random_text(),
         }
-        for name in ("resource", "scope"):
-            if name in form:
-                said[name] = form[name]
+        said |= {name: form[name] for name in ("resource", "scope") if name in form}
         answer = {
             "access_token": self._issued.sign(said, "oauth-id-jag+jwt"),
             "issued_token_type": ID_JAG,
@@ -202,21 +190,13 @@ class TokenEndpoint:
         }
         return json_answer(answer, headers=NOT_STORED)
 
-    def _tokens(
-        self,
-        login: Login,
-        *,
-        scopes: frozenset[str] | None = None,
-        refreshed: AuthorizationClient | None = None,
-    ) -> Answer:
-        claims: dict[str, Any] = {}
-        if scopes is not None and scopes != login.scopes:
-            claims["scope"] = " ".join(sorted(scopes))
+    def _tokens(self, login: Login, *, scopes: frozenset[str] | None = None, refreshed: _Client = None) -> Answer:
+        scope = " ".join(sorted(login.scopes if scopes is None else scopes))
         answer: dict[str, Any] = {
-            "access_token": self._issued.access_token(login, self.lifetime, claims),
+            "access_token": self._issued.access_token(login, self.lifetime, {"scope": scope}),
             "token_type": "Bearer" if login.key is None else "DPoP",
             "expires_in": int(self.lifetime),
-            "scope": " ".join(sorted(login.scopes if scopes is None else scopes)),
+            "scope": scope,
         }
         # Where refreshing has a scope, it is something that is asked for.
         may_refresh = "offline_access" in login.scopes or "offline_access" not in (self.scopes or ())
@@ -228,7 +208,7 @@ class TokenEndpoint:
         return json_answer(answer, headers=headers)
 
 
-def named(client: AuthorizationClient | None) -> AuthorizationClient:
+def named(client: _Client) -> AuthorizationClient:
     if client is None:
         raise OAuthRefused("invalid_client", "the client is not named")
     return client

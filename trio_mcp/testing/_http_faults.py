@@ -239,9 +239,8 @@ class _Exchange:
         self._body: Final = body
         self._kind: Final = None if fault is None else fault.kind
         self.pause: Final = 0.0 if fault is None else fault.pause
-        self._left: float = (
-            math.inf if fault is None else fault.size
-        )  # bytes of the response before it goes wrong
+        # Bytes of the response before it goes wrong.
+        self._left: float = math.inf if fault is None else fault.size
         self._send: Final = send
         self._late: Final = late
         self._is_closed = False  # by what went wrong
@@ -302,18 +301,14 @@ class _Exchange:
 
 
 async def _body_of(receive: _Receive) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return b"".join(parts)
-        parts.append(bytes(message.get("body", b"")))
-        size += len(parts[-1])
-        if size > MAX_BODY:
+    body, has_more = bytearray(), True
+    while has_more:
+        message = await receive()  # a disconnect has no body, and no more of it
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY:
             raise RuntimeError(f"the body of a request is larger than {MAX_BODY} bytes (MAX_BODY)")
-        if not message.get("more_body", False):
-            return b"".join(parts)
+        has_more = message.get("more_body", False)
+    return bytes(body)
 
 
 async def _discard(_: _Message) -> None:

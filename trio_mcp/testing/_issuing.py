@@ -13,6 +13,7 @@ import hmac
 import math
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, cast, final
 from urllib.parse import unquote_plus, urlsplit
 
@@ -349,20 +350,15 @@ class Issuer:
     def revoke(self, token: str) -> None:
         """End what a token belongs to. Unknown ones are none of it (RFC 7009, section 2.2)."""
         kept = self._refresh.get(token)
-        login = kept.login if kept is not None else self._login_of(token)
-        if login is not None:
-            login.is_over = True
+        with suppress(OAuthRefused):
+            login = self._logins.get(str(verified(token, self.jwks()).get("jti"))) if kept is None else kept.login
+            if login is not None:
+                login.is_over = True
 
     def revoke_all(self) -> None:
         """End all logins: tokens that were given out are no longer active."""
         for login in self._logins.values():
             login.is_over = True
-
-    def _login_of(self, token: str) -> Login | None:
-        try:
-            return self._logins.get(str(verified(token, self.jwks()).get("jti")))
-        except OAuthRefused:
-            return None
 
     def introspect(self, token: str) -> dict[str, Any]:
         """Return what is known about a token (RFC 7662, section 2.2)."""

@@ -38,7 +38,9 @@ class Living:
     @classmethod
     def now(cls) -> Living:
         """Look at everything."""
-        return cls(dict(_tasks()), dict(_descriptors()), dict(_processes()), dict(_threads()))
+        threads = [each for each in threading.enumerate() if _IDLE_THREAD.fullmatch(each.name) is None]
+        named = {each: f"a thread: {each.name}" for each in threads}
+        return cls(dict(_tasks()), dict(_descriptors()), dict(_processes()), named)
 
     def since(self, before: Living) -> list[str]:
         """Return the names of what was not there before."""
@@ -169,9 +171,3 @@ def _command_on_linux(pid: int) -> str:
         name, state, _ = _stat_on_linux(Path(f"/proc/{pid}/stat"))
         return f"{name}, which has ended and was not waited for" if state == "Z" else name
     return printable(words, MAX_SHOWN)
-
-
-def _threads() -> Iterator[tuple[threading.Thread, str]]:
-    for thread in threading.enumerate():
-        if _IDLE_THREAD.fullmatch(thread.name) is None:
-            yield thread, f"a thread: {thread.name}"

@@ -125,7 +125,8 @@ class Matcher:
             self._note(path, shown_json(expected), shown_json(got))
 
     def _note(self, path: _Path, expected: str, got: str) -> None:
-        self._found.append(shown_difference(_written_path(path), expected, got))
+        written = path[0] + "".join(f"[{name}]" if name.isdigit() else f".{name}" for name in path[1:])
+        self._found.append(shown_difference(printable(written, 300), expected, got))
 
     def _compare_objects(self, expected: Mapping[Any, Any], got: Mapping[str, Any], path: _Path) -> None:
         if self._is_record:
@@ -147,8 +148,7 @@ class Matcher:
         may_be_more = bool(expected) and expected[-1] is ...
         wanted = expected[:-1] if may_be_more else expected
         if len(got) < len(wanted) or (len(got) > len(wanted) and not may_be_more):
-            at_least = "at least " if may_be_more else ""
-            self._note(path, f"{at_least}{len(wanted)} items", str(len(got)))
+            self._note(path, f"{'at least ' if may_be_more else ''}{len(wanted)} items", str(len(got)))
         for index, (one, other) in enumerate(zip(wanted, got, strict=False)):
             self._compare(one, other, (*path, str(index)))
 
@@ -171,10 +171,6 @@ def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
 def _is_one_true(expected: object, got: object) -> bool:
     """Return whether only one of two equal values is a truth value: to Python 1 is equal to true."""
     return isinstance(expected, (int, float)) and isinstance(expected, bool) is not isinstance(got, bool)
-
-
-def _written_path(path: Sequence[str]) -> str:
-    return printable(path[0] + "".join(f"[{name}]" if name.isdigit() else f".{name}" for name in path[1:]), 300)
 
 
 def shown_difference(path: str, expected: str, got: str) -> str:

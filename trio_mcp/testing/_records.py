@@ -58,9 +58,9 @@ class Recorder:
     Each message is a line of JSON: ``time`` (a date of ISO 8601), ``at`` (seconds from the beginning, on Trio's
     clock), ``direction`` (``"sent"`` or ``"received"``) and ``message``. It is what ``trio-mcp --record`` writes.
     Texts and numbers are masked in members whose names say that they are secrets, such as ``password``,
-    ``api_key`` or ``accessToken``, the ``value`` beside such a ``name`` or ``key``, also where a text is JSON, and
-    in URLs passwords and such parameters; other texts are recorded as they are, so look at a record before you
-    share it. What else is not found is in docs/testing.md.
+    ``api_key`` or ``accessToken``, the ``value`` beside such a ``name`` or ``key``, also where a text is JSON;
+    and in URLs passwords and such parameters. Other texts are recorded as they are, so look at a record before
+    you share it. What else is not found is in docs/testing.md.
 
     Args:
         path: The file. What it held before is gone. Default: none; the record is kept in memory, up to 64 MiB.

@@ -189,8 +189,7 @@ class ScriptedPeer:
             LookupError: A `Same` has no value yet.
             ConnectionLost: The connection has failed.
         """
-        outgoing = [self._outgoing(message) for message in messages]
-        await self._channel.send(outgoing)
+        await self._channel.send([self._outgoing(message) for message in messages])
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _outgoing(self, message: object) -> Outgoing:
@@ -275,7 +274,6 @@ class ScriptedPeer:
             ScriptMismatch: The client begins in another way.
         """
         revision = Revision(revision)
-        capabilities = capabilities or {}
         begins = {"jsonrpc": "2.0", "id": ..., "method": ..., ...: ...}
         request = await self.expect(begins)
         if request["method"] == "server/discover" and not revision.is_modern:
@@ -285,12 +283,12 @@ class ScriptedPeer:
         first = "server/discover" if revision.is_modern else "initialize"
         if request["method"] != first:
             raise mismatch(f"{first} was expected:", {**begins, "method": first}, request, ())
+        said: dict[str, Any] = {"capabilities": capabilities or {}}
         if revision.is_modern:
-            said = {"supportedVersions": [revision], "capabilities": capabilities}
-            await self.answer(request, {**said, "ttlMs": 0, "cacheScope": "private"})
+            said |= {"supportedVersions": [revision], "ttlMs": 0, "cacheScope": "private"}
+            await self.answer(request, said)
             return
-        said = {"protocolVersion": revision, "capabilities": capabilities}
-        await self.answer(request, {**said, "serverInfo": _INFO})
+        await self.answer(request, {**said, "protocolVersion": revision, "serverInfo": _INFO})
         await self.expect({"jsonrpc": "2.0", "method": "notifications/initialized", ...: ...})
 
     async def shake_hands(

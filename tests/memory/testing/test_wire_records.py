@@ -493,7 +493,11 @@ async def test_names_of_members_may_be_urls() -> None:
         "https://ann:***@registry": {"cookies": {"https://ann:***@registry": "***"}}
     }
     server: Server[Any] = Server("registries")
-    server.tool(lambda: {url: 1}, name="list")
+
+    @server.tool(name="list")
+    def list_all() -> dict[str, int]:
+        return {url: 1}
+
     recorder = Recorder()
     async with open_client(server, on_frame=recorder, era="legacy") as client:
         await client.call_tool("list")
