@@ -29,7 +29,7 @@ META: Final[dict[str, Any]] = {
 LOGGED: Final = {**META, "io.modelcontextprotocol/logLevel": "debug"}
 MODERN: Final = "2026-07-28"
 LEGACY: Final = "2025-11-25"
-GONE: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, EOFError, h11.RemoteProtocolError)
+GONE: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, EOFError, h11.ProtocolError)
 OWN: Final[dict[str, str]] = {}
 """Header fields of each request of this attacker: its token, if it has one."""
 
