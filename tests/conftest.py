@@ -13,7 +13,6 @@ from typing import Final
 import pytest
 from authorization_rules import modules_of_rules
 from hypothesis import settings
-from inside_base import repetitions
 from machine import forbid
 from matrix_table import MatrixTable
 from patient_clock import run_patiently
@@ -167,10 +166,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Keep tests in memory from the machine, and let everything be logged as if for the first time."""
+    """Keep tests in memory from the machine."""
     layer = item.path.relative_to(TESTS).parts[0]
     forbid(is_forbidden=layer in {"unit", "memory"} and not any(map(item.get_closest_marker, LAYERS)))
-    repetitions.forget()
 
 
 @pytest.hookimpl(tryfirst=True)

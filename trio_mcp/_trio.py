@@ -165,13 +165,14 @@ def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException | None
             leaving = type(error)(*error.args)
             leaving.__cause__ = group
             return leaving if len(group.exceptions) > 1 else error
-    errors = [error for error in group.exceptions if not _is_cancellation(error)]
+    errors = [error for error in group.exceptions if not is_cancellation(error)]
     if not errors:
         return group.exceptions[0]
     return errors[0] if len(errors) == 1 else None
 
 
-def _is_cancellation(error: BaseException) -> bool:
+def is_cancellation(error: BaseException) -> bool:
+    """Return whether it is `trio.Cancelled`, or a group of nothing else."""
     if not isinstance(error, BaseExceptionGroup):
         return isinstance(error, trio.Cancelled)
     return cast("BaseExceptionGroup[BaseException]", error).split(trio.Cancelled)[1] is None

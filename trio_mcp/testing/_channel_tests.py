@@ -103,12 +103,12 @@ class ChannelTests(abc.ABC):
         async with self._opened() as (one, other), trio.open_nursery() as nursery:
             nursery.start_soon(self._send_in_groups, one, messages)
             ahead = self._expected(messages)
-            for passes in itertools.cycle((1, 2, 3, 4)):
-                if not ahead:
-                    break
+            passes = itertools.cycle((1, 2, 3, 4))
+            while ahead:
                 with trio.CancelScope() as scope:
-                    nursery.start_soon(_cancel_after, passes, scope)
-                    self._take(await other.receive(), ahead, messages)
+                    nursery.start_soon(_cancel_after, next(passes), scope)
+                    await self._take(other, ahead, messages)
+                await trio.lowlevel.checkpoint()  # so that the deadline passes also if `receive` never waits
 
     @_both_ways
     async def test_what_is_read_ahead_is_received_later(self) -> None:
@@ -306,6 +306,7 @@ class ChannelTests(abc.ABC):
                     while True:
                         for data in _data(await other.receive()):
                             count += b"notifications/cancelled" in data
+                        await trio.lowlevel.checkpoint()
 
             self._awaited = lambda: "the end, after a request was given up and the side that sent it closed"
             async with trio.open_nursery() as nursery:
@@ -445,25 +446,25 @@ class ChannelTests(abc.ABC):
         """Receive these messages: whole, each once, and in order if there is one."""
         ahead = self._expected(messages)
         while ahead:
-            try:
-                received = await channel.receive()
-            except _END as end:
-                problem = f"receive() reports the end by {type(end).__name__} before {_named(ahead[0])} has come"
-                raise AssertionError(problem) from end
-            self._take(received, ahead, messages)
-            await trio.lowlevel.checkpoint()  # so that the deadline passes also if `receive` never waits
+            await self._take(channel, ahead, messages)
+            await trio.lowlevel.checkpoint()
 
     def _expected(self, messages: Sequence[bytes]) -> list[bytes]:
         ahead = list(messages)
         self._awaited = lambda: f"{len(ahead)} of {len(messages)} messages, {_named(ahead[0])} among them"
         return ahead
 
-    def _take(self, received: Sequence[Received], ahead: list[bytes], messages: Sequence[bytes]) -> None:
-        """Take what has come from what is still to come.
+    async def _take(self, channel: Channel, ahead: list[bytes], messages: Sequence[bytes]) -> None:
+        """Receive, and take what has come from what is still to come.
 
         Raises:
-            AssertionError: It is something else; the text says what is wrong with it.
+            AssertionError: It is something else, or the end; the text says what is wrong with it.
         """
+        try:
+            received = await channel.receive()
+        except _END as end:
+            problem = f"receive() reports the end by {type(end).__name__} before {_named(ahead[0])} has come"
+            raise AssertionError(problem) from end
         for data in _data(received):
             if data in ahead and (data == ahead[0] or not self.has_order):
                 ahead.remove(data)

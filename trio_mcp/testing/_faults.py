@@ -203,8 +203,7 @@ def by_place(faults: Sequence[Fault], kinds: Collection[FaultKind]) -> dict[Dire
 
 
 def damaged(data: bytes, at: int, size: int) -> bytes:
-    end = min(len(data), at + size)
-    return data[:at] + bytes(byte ^ _DAMAGE for byte in data[at:end]) + data[end:]
+    return data[:at] + bytes(byte ^ _DAMAGE for byte in data[at : at + size]) + data[at + size :]
 
 
 @final
@@ -431,10 +430,8 @@ class _Messages:
         """Return what comes in place of a message, after how many seconds, and the fault that ends it all."""
         self._count += 1
         pause, parts, is_held = 0.0, [message], False
-        while self._faults and self._faults[0].at <= self._count:
+        while self._faults and self._faults[0].at == self._count:
             fault = self._faults.popleft()
-            if fault.at < self._count:
-                continue  # message 0: there is none
             self._note(fault)
             pause += fault.pause
             match fault.kind:
@@ -452,10 +449,9 @@ class _Messages:
                     return [], pause, fault
                 case _:
                     pass
-        if is_held:
-            self._held += parts
-            return [], pause, None
         parts, self._held = [*parts, *self._held], []
+        if is_held:
+            parts, self._held = [], parts
         return parts, pause, None
 
 

@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from .._printable import printable
+from .._trio import is_cancellation
 
 _IDLE_THREAD: Final = re.compile(r"Trio thread \d+")
 """Threads that Trio keeps for the next call, for ten seconds. While they work they have another name."""
@@ -80,10 +81,9 @@ def assert_nothing_left() -> Generator[None]:
     before = Living.now()
     try:
         yield
-    except trio.Cancelled:
-        Living.now().check_since(before)
-        raise
     except BaseException as error:
+        if is_cancellation(error):
+            Living.now().check_since(before)
         for name in Living.now().since(before):
             error.add_note(f"besides, the block has left {name}")
         raise

@@ -8,6 +8,7 @@ places. Any other object is what is equal to it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Final, TypeAlias, TypeGuard, final
@@ -45,6 +46,9 @@ class Same:
         return f"<{self.name}>"
 
 
+_OF_USERS: Final = re.compile(r"\.(arguments|structuredContent|input|\w+Schema|params\.data)\.|\.content\.\w+$")
+"""The paths of members whose names are those of users; in `content`, of the answer to an elicitation."""
+
 _BARE: Final = ("\ue000", "\ue001")
 """What stands around a text that is shown without quotation marks."""
 
@@ -69,13 +73,16 @@ class Matcher:
     Args:
         ignoring: The members that may have any value, by name, or by the last names of their path
             (``serverInfo.version``; ``$`` is the message).
-        is_record: Whether patterns are recorded messages, in which what is masked matches anything.
+        volatile: Further ones, which differ from one run to the next, but not where their names are those of
+            users: in arguments, structured content, schemas, answers to elicitations and what is logged. Patterns
+            are recorded messages then, in which what is masked matches anything.
     """
 
-    def __init__(self, ignoring: Collection[str] = (), *, is_record: bool = False) -> None:
-        self._is_record = is_record
+    def __init__(self, ignoring: Collection[str] = (), volatile: Collection[str] = ()) -> None:
+        self._is_record = bool(volatile)
         self._ignoring = frozenset(ignoring)
         self._endings = tuple(f"{mark}{path}" for path in ignoring for mark in "./")  # as in `_meta`
+        self._volatile = tuple(f"{mark}{path}" for path in volatile for mark in "./")
         self._known: dict[str, Any] = {}
         self._found: list[str] = []  # what is different in the messages that are being compared
 
@@ -107,7 +114,9 @@ class Matcher:
 
     def _is_ignored(self, path: _Path) -> bool:
         written = ".".join(path)
-        return written in self._ignoring or written.endswith(self._endings)
+        if written in self._ignoring or written.endswith(self._endings):
+            return True
+        return written.endswith(self._volatile) and _OF_USERS.search(written) is None
 
     def _compare(self, expected: Any, got: Any, path: _Path) -> None:
         if expected is ... or (self._is_record and _is_masked(expected, got)) or self._is_ignored(path):

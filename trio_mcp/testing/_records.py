@@ -38,7 +38,10 @@ VOLATILE: Final = frozenset(
         "lastModified", "progressToken", "serverInfo.version", "clientInfo.version", "trio-mcp/timeoutMs",
     }
 )  # fmt: skip
-"""Members that differ from one run to the next, by the last names of their paths."""
+"""Members of the protocol that differ from one run to the next, by the last names of their paths.
+
+In arguments, structured content and other content of users a member of such a name is one like any other.
+"""
 
 _GIVEN_BACK: Final = frozenset({"requestState", "nextCursor", "taskId", "elicitationId", "progressToken"})
 """What one side says again that the other has said. In a replay that is today's value, and must come back."""
@@ -70,8 +73,7 @@ class Recorder:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        opened = None if path is None else open_record(path)
-        self._file: TextIO | None = opened
+        self._file: TextIO | None = None if path is None else open_record(path)
         self._path: Final = path
         self._frames: list[RecordedFrame] = []
         self._size = 0
@@ -175,8 +177,9 @@ async def replay_client(
     """Say to a server what a client has said, and compare what the server says with what it has said then.
 
     What was said is said in the same order, each message when all that was received before it has come. Only a
-    ``tasks/get`` that has found its task changed comes no earlier than it did, on Trio's clock. Answers are found
-    by their ids, other messages by their methods, so concurrent calls may be answered in another order.
+    ``tasks/get`` that has found its task changed comes no earlier after the task was made than it did, on Trio's
+    clock. Answers are found by their ids, other messages by their methods, so concurrent calls may be answered in
+    another order.
     Ids and other values that the server chooses and the client gives back, such as ``requestState``, are today's;
     what the server must give back, such as a progress token, is compared.
     Values that are masked in the record match any value.
@@ -194,9 +197,9 @@ async def replay_client(
         ValueError: There is no message in the record, or no such side.
         RecursionError: A recorded message is nested hundreds of levels deep.
     """
-    seen = _to_replay(recording, ignoring).seen_by("client", recorded_by)
+    replay = _Replay(recording.seen_by("client", recorded_by).frames, ignoring)
     async with scripted_client(server, within=within) as peer:
-        await _Replay(peer, ignoring).play(seen.frames)
+        await replay.play(peer)
 
 
 @asynccontextmanager
@@ -225,35 +228,27 @@ async def replay_server(
         ValueError: There is no message in the record, or no such side.
         RecursionError: A recorded message is nested hundreds of levels deep.
     """
-    seen = _to_replay(recording, ignoring).seen_by("server", recorded_by)
-
-    async def play(peer: ScriptedPeer) -> None:
-        await _Replay(peer, ignoring).play(seen.frames)
-
-    async with scripted_server(play, within=within) as channel:
+    replay = _Replay(recording.seen_by("server", recorded_by).frames, ignoring)
+    async with scripted_server(replay.play, within=within) as channel:
         yield channel
-
-
-def _to_replay(recording: Recording, ignoring: Collection[str]) -> Recording:
-    """Return a record with which a replay can fail."""
-    if isinstance(ignoring, str):
-        raise TypeError(f"ignoring must be a list of names, not the text {ignoring!r}")
-    if not recording.frames:
-        raise ValueError("there is no message in the record")
-    return recording
 
 
 @final
 class _Replay:
     """Finds today's messages for recorded ones, and today's values for what is said back."""
 
-    def __init__(self, peer: ScriptedPeer, ignoring: Collection[str]) -> None:
-        self._peer: Final = peer
-        self._matcher: Final = Matcher({*VOLATILE, *ignoring, "$.id", "$.params.requestId"}, is_record=True)
+    def __init__(self, frames: Sequence[RecordedFrame], ignoring: Collection[str]) -> None:
+        if isinstance(ignoring, str):
+            raise TypeError(f"ignoring must be a list of names, not the text {ignoring!r}")
+        if not frames:
+            raise ValueError("there is no message in the record")
+        self._frames: Final = frames
+        self._matcher: Final = Matcher({*ignoring, "$.id", "$.params.requestId"}, VOLATILE)
         self._early: deque[Any] = deque()  # received, and not looked for yet
         self._ignoring: Final = tuple(f".{path}" for path in ignoring)
         self._today: dict[tuple[str, str], Any] = {}  # by the name of the member, and what was recorded
-        self._chosen: frozenset[tuple[str, str]] = frozenset()  # by this side, so it must come back as recorded
+        self._chosen: Final = _chosen_in(frames)  # by this side, so it must come back as recorded
+        self._endless: Final = {way: _without_end_in(frames, way) for way in get_args(FrameDirection)}
         self._later: Callable[[], Iterable[RecordedFrame]] = tuple  # what was recorded after what is expected now
 
     def today(self, message: Any) -> Any:
@@ -270,56 +265,67 @@ class _Replay:
         members: dict[str, Any] = {}
         for name, inner in value.items():
             kind = _kind(name)
-            if name == "id" and is_answer:
+            if name == "requestId" or (name == "id" and is_answer):
                 members[name] = self._today.get(("id", _key(inner)), inner)
-            elif name == "requestId" and ("id", _key(inner)) in self._today:
-                members[name] = self._today["id", _key(inner)]
             elif kind in _GIVEN_BACK:
                 members[name] = self._today.get((kind, _key(inner)), inner)
             else:
                 members[name] = self._with_todays(inner, is_answer=False)
         return members
 
-    async def play(self, frames: Sequence[RecordedFrame]) -> None:
+    async def play(self, peer: ScriptedPeer) -> None:
         """Say what was said, when all that was received before it has come, and compare what comes.
 
         Raises:
             ScriptMismatch: Something differs, has not come, or is one too many.
         """
-        self._chosen = _chosen_in(frames)
-        begin, changed = trio.current_time() - frames[0].at, _looks_at_changes(frames)
+        peer._passes = self._is_given_up
+        frames = self._frames
+        looks, came = _looks_at_changes(frames), list[float]()
         note = ""
-        for number, frame in enumerate(frames, 1):
+        for number, frame in enumerate(frames):
             if MASKED in frame.line():
                 note = f" (in the record, {MASKED} stands for what it does not show, and is said in its place)"
             if frame.direction == "sent":
-                if is_object(frame.message) and _key(frame.message.get("id")) in changed:
-                    await trio.sleep_until(begin + frame.at + LATER)
-                await self._peer.say(self.today(frame.message))
-                continue
-            self._later = partial(islice, frames, number, None)
-            await self._expect(frame.message, f"message {number} of {len(frames)}{note}")
+                if number in looks:
+                    made = looks[number]
+                    await trio.sleep_until(came[made] + frame.at - frames[made].at + LATER)
+                await peer.say(self.today(frame.message))
+            else:
+                self._later = partial(islice, frames, number + 1, None)
+                await self._expect(peer, frame.message, f"message {number + 1} of {len(frames)}{note}")
+            came.append(trio.current_time())
         if self._early:
             left = "".join(f"\n  {shown_json(message)}" for message in self._early)
             raise ScriptMismatch(f"this was not recorded:{left}")
         await trio.lowlevel.checkpoint()
 
-    async def _expect(self, recorded: Any, where: str) -> None:
+    def _is_given_up(self, got: Any) -> bool:
+        """Return whether it cancels, or answers, a request that was recorded without an end.
+
+        Over HTTP, a client of the modern era gives a request up by leaving the response, which is no message.
+        """
+        if is_object(got) and got.get("method") == "notifications/cancelled":
+            id = _params_of(got).get("requestId")
+            return any(self._today.get(("id", key), ABSENT) == id for key in self._endless["received"])
+        return _is_answer(got) and _key(got["id"]) in self._endless["sent"]
+
+    async def _expect(self, peer: ScriptedPeer, recorded: Any, where: str) -> None:
         for got in self._early:
             if self._is_for(recorded, got):
                 self._early.remove(got)
                 break
         else:
-            got = await self._next(recorded, where)
+            got = await self._next(peer, recorded, where)
         differences = self._differences(recorded, got)
         if differences:
             raise mismatch(f"{where} differs:", recorded, got, differences)
         self._note(recorded, got)
 
-    async def _next(self, recorded: Any, where: str) -> Any:
+    async def _next(self, peer: ScriptedPeer, recorded: Any, where: str) -> Any:
         while True:
             try:
-                got = await self._peer.expect(...)
+                got = await peer.expect(...)
             except ScriptMismatch as error:
                 others = "".join(f"\n  meanwhile: {shown_json(other)}" for other in self._early)
                 problem = str(error).partition("\n")[0]
@@ -411,21 +417,37 @@ def _chosen_in(frames: Iterable[RecordedFrame]) -> frozenset[tuple[str, str]]:
     return frozenset(chosen)
 
 
-def _looks_at_changes(frames: Iterable[RecordedFrame]) -> set[str]:
-    """Return the ids of the requests ``tasks/get`` that were sent and have found a task changed."""
-    looks: set[str] = set()
-    changed: set[str] = set()
+def _without_end_in(frames: Sequence[RecordedFrame], way: FrameDirection) -> set[str]:
+    """Return the ids of the requests of one direction that were neither answered nor cancelled."""
+    said = [frame.message for frame in frames if frame.direction == way and is_object(frame.message)]
+    asked = {_key(message["id"]) for message in said if "method" in message and "id" in message}
+    cancelled = {_key(_params_of(message).get("requestId")) for message in said}
+    others = [frame.message for frame in frames if frame.direction != way]
+    return asked - cancelled - {_key(message["id"]) for message in others if _is_answer(message)}
+
+
+def _looks_at_changes(frames: Iterable[RecordedFrame]) -> dict[int, int]:
+    """Return which requests ``tasks/get`` have found a task changed, each with the answer that has made the task.
+
+    Both are numbers of frames. A task that is older than the record counts as made when that begins.
+    """
+    looks: dict[str, int] = {}
+    changed: dict[int, int] = {}
     found: dict[str, Any] = {}
-    for frame in frames:
+    made: dict[str, int] = {}
+    for number, frame in enumerate(frames):
         message = frame.message if is_object(frame.message) else {}
         id, result = _key(message.get("id")), message.get("result")
         if frame.direction == "sent" and message.get("method") == "tasks/get":
-            looks.add(id)
-        elif frame.direction == "received" and id in looks and is_object(result):
-            task, state = _key(result.get("taskId")), {**result, "lastUpdatedAt": None}
-            if found.get(task) != state:
-                changed.add(id)
-            found[task] = state
+            looks[id] = number
+        elif frame.direction == "received" and is_object(result):
+            told: Any = result["task"] if is_object(result.get("task")) else result
+            task, state = _key(told.get("taskId")), {**told, "lastUpdatedAt": None}
+            begun = made.setdefault(task, 0 if id in looks else number)
+            if begun < looks.get(id, 0):
+                if found.get(task) != state:
+                    changed[looks[id]] = begun
+                found[task] = state
     return changed
 
 

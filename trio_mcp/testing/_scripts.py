@@ -101,6 +101,7 @@ class ScriptedPeer:
         self._matcher: Final = Matcher()
         self._unread: deque[Any] = deque()
         self._ids = 0
+        self._passes: Callable[[Any], bool] = lambda _: False  # what a replay takes for no message
         self.received: list[Any] = []
         self.revision: Revision | None = None
 
@@ -134,11 +135,8 @@ class ScriptedPeer:
         got: list[Any] = []
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(_cancel_after, seconds, nursery.cancel_scope)
-            try:
+            with suppress(*_ENDS):
                 got.append(await self._receive())
-            except _ENDS:
-                pass
-            else:
                 nursery.cancel_scope.cancel(reason="something came")
         if got:
             raise ScriptMismatch(f"no message was expected, and this came:\n  {shown_json(got[0])}")
@@ -169,16 +167,18 @@ class ScriptedPeer:
         raise mismatch(f"a message was expected, and none came within {within:g} s", pattern, ABSENT, ())
 
     async def _receive(self) -> Any:
-        while not self._unread:
-            for one in await self._channel.receive():
-                if isinstance(one, Incoming):
-                    self._unread.append(_decoded(one.data))
-                elif isinstance(one, TooLarge):
-                    self._unread.append(f"a message of {one.size} bytes, which is too large")
-        await trio.lowlevel.cancel_shielded_checkpoint()
-        got = self._unread.popleft()
-        self.received.append(got)
-        return got
+        while True:
+            while not self._unread:
+                for one in await self._channel.receive():
+                    if isinstance(one, Incoming):
+                        self._unread.append(_decoded(one.data))
+                    elif isinstance(one, TooLarge):
+                        self._unread.append(f"a message of {one.size} bytes, which is too large")
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            got = self._unread.popleft()
+            self.received.append(got)
+            if not self._passes(got):
+                return got
 
     # What is said.
 
@@ -198,8 +198,7 @@ class ScriptedPeer:
         filled = self._matcher.filled(message)
         data = json.dumps(filled, separators=(",", ":"), ensure_ascii=False).encode()
         parts: list[Any] = filled if is_array(filled) else [filled]
-        asked, answered = _ids_in(parts, asks=True), _ids_in(parts, asks=False)
-        return Outgoing(data, asked, answered)
+        return Outgoing(data, _ids_in(parts, asks=True), _ids_in(parts, asks=False))
 
     async def answer(self, request: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Answer a request that was received by a result; one of the modern era gets its `resultType`."""
@@ -337,7 +336,7 @@ async def scripted_server(script: Script, *, within: float = WITHIN) -> AsyncGen
 
     Raises:
         ScriptMismatch: The client has not done what the script expects. Raised at once, in place of what the
-            block waits for.
+            block waits for; if the client has left too early, when the block has ended, or after `within`.
     """
     ours, theirs = memory_channel_pair()
     peer = ScriptedPeer(theirs, within=within)
@@ -345,21 +344,20 @@ async def scripted_server(script: Script, *, within: float = WITHIN) -> AsyncGen
         has_ended, is_left = trio.Event(), trio.Event()
 
         async def follow() -> None:
-            problem: ScriptMismatch | None = None
             try:
                 await _play(script, peer)
                 with suppress(*_ENDS):
                     shown = shown_json(await peer._receive())
                     raise ScriptMismatch(f"the script is over, and this came:\n  {shown}")
-            except ScriptMismatch as error:
-                problem = error
-            if problem is not None:
+            except ScriptMismatch as problem:
                 if isinstance(problem.__cause__, _ENDS):
-                    await is_left.wait()  # an error of the block, if there is one, is why the client has gone
+                    # An error of the block, if there is one, is why the client has gone, and cancels this.
+                    with trio.move_on_after(within):
+                        await is_left.wait()  # noqa: ASYNC120 - so the error comes out
                 nursery.cancel_scope.cancel(reason="the client has not followed the script")
                 with trio.CancelScope(shield=True):
                     await theirs.aclose()  # the client, which is leaving, has nobody to take leave of
-                raise problem
+                raise
             has_ended.set()
 
         nursery.start_soon(follow, name="scripted server")
@@ -442,13 +440,9 @@ def _decoded(data: bytes) -> Any:
 
 def _ids_in(messages: Sequence[Any], *, asks: bool) -> tuple[RequestId, ...]:
     """Return the ids of the requests among messages, or of the answers."""
-    ids: list[RequestId] = []
-    for message in messages:
-        if is_object(message):
-            id = read_id(message.get("id"))
-            if id is not None and ("method" in message) is asks:
-                ids.append(id)
-    return tuple(ids)
+    objects = (message for message in messages if is_object(message) and ("method" in message) is asks)
+    ids = (read_id(message.get("id")) for message in objects)
+    return tuple(id for id in ids if id is not None)
 
 
 def _meta_of(revision: Revision) -> dict[str, Any]:

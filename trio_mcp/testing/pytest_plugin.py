@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, final
@@ -33,6 +34,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a project with lasting connections of its own do without the check of what is left."""
     says = "whether tests fail that leave a process, a descriptor or a thread behind (default: true)"
     parser.addini(CHECKS, says, type="bool", default=True)
+
+
+def pytest_runtest_setup() -> None:
+    """Let each test's failures be logged as if for the first time.
+
+    Repetitions are counted for the whole process, in real time: those of other tests would be counted with them.
+    """
+    logs = sys.modules.get("trio_mcp._logs")  # not loaded: nothing was logged
+    if logs is not None:
+        logs.repetitions.forget()
 
 
 class McpClient(Protocol):
@@ -76,17 +87,10 @@ def mcp_client(mcp_lifetime: Lifetime) -> McpClient:
     They are closed when the test ends, the last one first.
     """
 
-    async def open_one(
-        server: ServesChannels,
-        *,
-        raise_exceptions: bool = True,
-        principal: str | None = None,
-        **options: Unpack[ClientOptions],
-    ) -> Client:
+    async def open_one(server: ServesChannels, **options: Any) -> Client:
         from ._clients import open_client
 
-        opening = open_client(server, raise_exceptions=raise_exceptions, principal=principal, **options)
-        return await mcp_lifetime.enter(opening)
+        return await mcp_lifetime.enter(open_client(server, **options))
 
     return open_one
 
@@ -140,18 +144,21 @@ def mcp_lifetime(request: pytest.FixtureRequest) -> Generator[Lifetime]:
     thread behind, unless tasks go on that another fixture will end: they may need them. ``mcp_nothing_left =
     false`` in pytest's configuration is for programs that keep connections of their own.
     """
+    import trio
+
     item: Any = request.node
+    if trio.lowlevel.in_trio_task():
+        pytest.fail(f"{item.name} runs already: let it have the fixtures of trio_mcp as arguments")
     lifetime = Lifetime(checks=bool(request.config.getini(CHECKS)))
     hypothesis = getattr(item.obj, "hypothesis", None)
-    function = item.obj if hypothesis is None else hypothesis.inner_test
+    owner, name = (item, "obj") if hypothesis is None else (hypothesis, "inner_test")
+    function = getattr(owner, name)
     if not inspect.iscoroutinefunction(function):
-        asked = next(name for name in request.fixturenames if name.startswith("mcp_"))
+        asked = next((name for name in request.fixturenames if name.startswith("mcp_")), "mcp_lifetime")
         pytest.fail(f"{item.name} is not async, and {asked} needs Trio: write async def {item.originalname}(...)")
 
     @functools.wraps(function)
     async def within_lifetime(*arguments: Any, **keywords: Any) -> None:
-        import trio
-
         if not trio.lowlevel.in_trio_run():
             pytest.fail(
                 f"{item.name} does not run on Trio: install pytest-trio and set trio_mode = true, or mark it "
@@ -162,13 +169,9 @@ def mcp_lifetime(request: pytest.FixtureRequest) -> Generator[Lifetime]:
             await function(*arguments, **keywords)
 
     # The test itself is what runs on Trio, whoever runs it; fixtures may not.
-    if hypothesis is None:
-        item.obj = within_lifetime
-        yield lifetime
-    else:
-        hypothesis.inner_test = within_lifetime
-        yield lifetime
-        hypothesis.inner_test = function
+    setattr(owner, name, within_lifetime)
+    yield lifetime
+    setattr(owner, name, function)
 
 
 @final

@@ -326,6 +326,19 @@ class TakesLittle(Faulty):
         return [TooLarge(len(one.data), b"", b"") if len(one.data) > 50_000 else one for one in received]
 
 
+class NeverWaits(Faulty):
+    async def receive(self) -> Sequence[Received]:
+        return []
+
+
+class EndsInTheMiddle(Faulty):
+    async def receive(self) -> Sequence[Received]:
+        received = await self.inner.receive()
+        if any(isinstance(one, Incoming) and b'"id":7,' in one.data for one in received):
+            raise trio.EndOfChannel
+        return received
+
+
 FAULTS: Final[Sequence[tuple[Callable[[Channel], Channel], str, str]]] = (
     (LosesOne, "test_messages_arrive_in_order", "id 8 has come before the message with the id 7"),
     (Repeats, "test_messages_arrive_in_order", "id 0 has come twice"),
@@ -387,6 +400,9 @@ FAULTS: Final[Sequence[tuple[Callable[[Channel], Channel], str, str]]] = (
     (LeavesATask, "test_nothing_is_left", "a task: the reader of a channel"),
     (HangsWhenClosed, "test_closing_wakes_who_receives", r"receive\(\) to raise .* after aclose"),
     (LeaksItsOwnEnd, "test_nothing_is_sent_through_a_closed_channel", "not BrokenResourceError"),
+    (NeverWaits, "test_a_cancelled_receive_loses_nothing", "still waits for 200 of 200 messages"),
+    (NeverWaits, "test_giving_up_notifies_at_most_once", "still waits for the end"),
+    (EndsInTheMiddle, "test_a_cancelled_receive_loses_nothing", "the end by EndOfChannel before the message"),
     (
         LeaksItsOwnEnd,
         "test_who_does_not_read_stops_who_sends",

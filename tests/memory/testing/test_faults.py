@@ -102,6 +102,13 @@ async def test_each_fault_of_a_message(subtests: pytest.Subtests, autojump_clock
                 await check(direction, fault, expected)
 
 
+async def test_neighbours_come_after_the_next_one_each(autojump_clock: trio.testing.MockClock) -> None:
+    """The first one after the second, which comes after the third."""
+    one, other = memory_channel_pair()
+    faults = [Fault("reorder", "sent", 1), Fault("reorder", "sent", 2)]
+    assert await sent_and_received(Faulty(one, faults), other, 4) == [(0, 3), (0, 2), (0, 1), (0, 4)]
+
+
 async def test_several_faults_of_one_message(autojump_clock: trio.testing.MockClock) -> None:
     """One after another."""
     one, other = memory_channel_pair()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
@@ -39,8 +40,15 @@ async def test_a_descriptor_is_found() -> None:
         os.close(number)
 
 
-async def test_what_a_cancelled_block_has_left_is_found() -> None:
-    """Its cancellation is caught where nobody looks at notes."""
+async def wait_in_tasks() -> None:
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(trio.sleep_forever)
+
+
+@pytest.mark.parametrize("wait", [trio.sleep_forever, wait_in_tasks])
+async def test_what_a_cancelled_block_has_left_is_found(wait: Callable[[], Awaitable[None]]) -> None:
+    """Its cancellation is caught where nobody looks at notes, be it one or, of a nursery, a group of several."""
     async with trio.open_nursery() as nursery:
         with (
             pytest.raises(AssertionError, match="the sleeper"),
@@ -49,10 +57,10 @@ async def test_what_a_cancelled_block_has_left_is_found() -> None:
         ):
             nursery.start_soon(sleeper, name="the sleeper")
             scope.cancel()
-            await trio.lowlevel.checkpoint()
+            await wait()
         with trio.CancelScope() as scope, assert_nothing_left():
             scope.cancel()
-            await trio.lowlevel.checkpoint()
+            await wait()
         assert scope.cancelled_caught
         nursery.cancel_scope.cancel()
 

@@ -141,6 +141,23 @@ async def test_what_was_expected_when_the_block_is_left_has_not_come() -> None:
             pass
 
 
+async def test_a_client_that_leaves_too_early_is_told_although_the_block_goes_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """In time: what the block waits for may be what the script would have done."""
+
+    async def script(peer: ScriptedPeer) -> None:
+        await peer.accept("2025-11-25")
+        await peer.expect(CALL)
+
+    with trio.fail_after(600), pytest.raises(ScriptMismatch, match="the connection has ended"):
+        async with scripted_server(script, within=60) as channel:
+            async with open_client(channel, era="legacy"):
+                pass
+            await trio.sleep_forever()
+    assert trio.current_time() == pytest.approx(60, abs=1)
+
+
 async def test_what_comes_after_the_script_is_one_too_many() -> None:
     """Exactly these."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -12,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from trio_mcp import Client, Context, Revision, Server, open_client
+from trio_mcp import Client, Context, HttpServerParameters, McpASGI, Revision, Server, open_client
 from trio_mcp.testing import (
     RecordedFrame,
     Recorder,
@@ -139,17 +140,18 @@ async def test_a_task_is_looked_at_when_it_has_changed(
 
     recorder = Recorder()
     options: Any = {"on_elicit": agree, "revision": revision, "tasks": "always"}
-    async with open_client(archive(), on_frame=recorder, **options) as client, client.start_task("pack") as task:
-        assert (await task.result()).text == "accept"
+    async with open_client(archive(), on_frame=recorder, **options) as client:
+        await client.list_tools()
+        await trio.sleep(40)  # what was waited for before a task is not waited for again
+        async with client.start_task("pack") as task:
+            assert (await task.result()).text == "accept"
     if replay_as == "client":
         await replay_client(recorder.recording, archive(), within=20)
         return
-    async with (
-        replay_server(recorder.recording) as channel,
-        open_client(channel, **options) as client,
-        client.start_task("pack") as task,
-    ):
-        assert (await task.result()).text == "accept"
+    async with replay_server(recorder.recording) as channel, open_client(channel, **options) as client:
+        await client.list_tools()
+        async with client.start_task("pack") as task:
+            assert (await task.result()).text == "accept"
 
 
 async def test_a_client_that_says_something_else_is_found() -> None:
@@ -192,6 +194,91 @@ async def test_a_client_that_leaves_early_is_found() -> None:
     with pytest.raises(ScriptMismatch, match="the connection has ended"):
         async with replay_server(recorder.recording) as channel, open_client(channel, era="legacy"):
             pass
+
+
+def in_content(**content: object) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "content": content}}
+
+
+def in_params(**params: object) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "method": "x", "params": params}
+
+
+MEMBERS: Final[list[tuple[Any, Any, str | None]]] = [
+    (in_params(arguments={"taskId": 1}), in_params(arguments={"taskId": 2}), "params.arguments.taskId"),
+    (
+        in_params(arguments={"a": [{"cursor": 1}]}),
+        in_params(arguments={"a": [{"cursor": 2}]}),
+        "params.arguments.a[0].cursor",
+    ),
+    (
+        in_params(structuredContent={"createdAt": 1}),
+        in_params(structuredContent={}),
+        "params.structuredContent.createdAt",
+    ),
+    (in_params(data={"lastModified": 1}), in_params(data={"lastModified": 2}), "params.data.lastModified"),
+    (in_content(elicitationId=1), in_content(elicitationId=2), "result.content.elicitationId"),
+    (in_content(annotations={"lastModified": 1}), in_content(annotations={"lastModified": 2}), None),
+    (in_params(createdAt=1, taskId=1), in_params(createdAt=2, taskId=2), None),
+    (in_params(_meta={"trio-mcp/timeoutMs": 1}), in_params(_meta={"trio-mcp/timeoutMs": 2}), None),
+]
+
+
+@pytest.mark.parametrize(("then", "now", "path"), MEMBERS)
+async def test_members_of_users_are_compared_whatever_their_names_are(
+    then: Any, now: Any, path: str | None
+) -> None:
+    """Those of the protocol that have these names differ in each run."""
+
+    async def script(peer: ScriptedPeer) -> None:
+        await peer.say(now)
+
+    found: list[str] = []
+    async with scripted_server(script) as channel:
+        try:
+            await replay_client(Recording([RecordedFrame("received", then)]), channel)
+        except ScriptMismatch as error:
+            found += [difference.partition(":")[0] for difference in error.differences]
+    assert found == ([] if path is None else [f"$.{path}"])
+
+
+@pytest.mark.parametrize("replay_as", ["client", "server"])
+async def test_what_was_given_up_over_http_is_given_up_again(
+    replay_as: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """There it is the end of a response, and no message; a replay has messages alone."""
+
+    async def give_up(client: Client) -> None:
+        async with client.listen(tools_list_changed=True):
+            with trio.move_on_after(1):
+                await client.call_tool("rest", {"seconds": 3})
+        await client.call_tool("rest", {"seconds": 5})
+        with trio.move_on_after(1):
+            await client.call_tool("rest", {"seconds": 7})
+
+    recorder, target = Recorder(), HttpServerParameters("http://localhost/mcp", app=McpASGI(hotel()))
+    async with open_client(target, on_frame=recorder, era="modern") as client:
+        await give_up(client)
+    if replay_as == "client":
+        await replay_client(recorder.recording, hotel(), within=20)
+        return
+    async with replay_server(recorder.recording) as channel, open_client(channel, era="modern") as client:
+        await give_up(client)
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_giving_up_is_found_where_it_was_not_recorded(is_answered: bool) -> None:
+    """Of a request that was answered; one that has no end in the record may have been given up without a message."""
+    call: Any = {"jsonrpc": "2.0", "id": 1, "method": "call"}
+    last: Any = {"jsonrpc": "2.0", "method": "last"}
+    frames = [RecordedFrame("sent", call), RecordedFrame("sent", last)]
+    frames += [RecordedFrame("received", {"jsonrpc": "2.0", "id": 1, "result": {}})] * is_answered
+    replaying = replay_server(Recording(frames))
+    with pytest.raises(ScriptMismatch, match="notifications/cancelled") if is_answered else nullcontext():
+        async with replaying as channel, scripted_client(channel) as peer:
+            await peer.say(call)
+            await peer.notify("notifications/cancelled", {"requestId": 1})
+            await peer.say(last)
 
 
 LISTED: Final[list[Any]] = [{"method": "list", "id": 1}, {"id": 1, "result": {"nextCursor": "2nd"}}]

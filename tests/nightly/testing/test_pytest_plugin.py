@@ -60,7 +60,7 @@ def test_programs_that_keep_connections_can_do_without_the_check(tmp_path: Path)
 
 
 def test_mistakes_are_told(tmp_path: Path) -> None:
-    """A test that is not async; a fixture that opens before the test runs; a command in one string."""
+    """A test that is not async; what is asked for too late, or opened too early; a command in one string."""
     printed = run_tests(
         tmp_path,
         """
@@ -78,6 +78,19 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         async def test_early(early):
             pass
 
+        async def test_too_late(request):
+            request.getfixturevalue("mcp_client")
+
+        def test_plain_and_late(request):
+            request.getfixturevalue("mcp_client")
+
+        @pytest.fixture
+        def asked(request):
+            return request.getfixturevalue("mcp_client")
+
+        async def test_in_a_fixture(asked):
+            assert await (await asked(server)).call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
+
         async def test_command(mcp_process):
             await mcp_process("server.py")
 
@@ -91,8 +104,10 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         """,
         *ON_TRIO,
     )
-    assert "1 passed" in printed, printed
+    assert "2 passed" in printed, printed
     for says in (
+        "Failed: test_too_late runs already: let it have the fixtures of trio_mcp as arguments",
+        "Failed: test_plain_and_late is not async, and mcp_lifetime needs Trio",
         "Failed: test_plain[1] is not async, and mcp_client needs Trio: write async def test_plain(...)",
         "Failed: test_lifetime is not async, and mcp_lifetime needs Trio: write async def test_lifetime(...)",
         "the fixtures of trio_mcp are for tests, and not for other fixtures: in an async fixture, write async with",

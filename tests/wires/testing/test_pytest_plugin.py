@@ -88,6 +88,22 @@ def test_anyio_runs_them_too(tmp_path: Path) -> None:
     assert f"Failed: {says}" in printed
 
 
+def test_each_test_sees_the_failures_of_its_own_calls_in_the_log(tmp_path: Path) -> None:
+    """However many tests before it have made the same ones: a log is spared what repeats, and a test is not."""
+    printed = run_tests(
+        tmp_path,
+        """
+        @pytest.mark.parametrize("number", range(25))
+        async def test_failure(number, caplog):
+            async with open_client(server) as client:
+                await client.call_tool("fail")
+            assert "out of stock" in caplog.text
+        """,
+        *ON_TRIO,
+    )
+    assert "25 passed" in printed, printed
+
+
 def test_nothing_is_loaded_before_it_is_used(tmp_path: Path) -> None:
     """Every run of pytest loads the plugin; it must not cost a run that has nothing to do with this library."""
     script = """
