@@ -327,9 +327,6 @@ class _Connections:
             self.have(lane)
             self._idle_sides.append(lane)
 
-    def _sides(self) -> int:
-        return sum(1 for lane in self._lanes if lane >= FIRST_SIDE)
-
     def _new_side(self) -> int:
         self._last_side += 1
         return self._last_side
@@ -374,7 +371,7 @@ class _Connections:
         """Wait until what was posted aside has been taken; return what has come meanwhile."""
         received: list[tuple[int, list[Message], bool]] = []
         end = seconds_now() + seconds
-        while len(self._idle_sides) < self._sides():
+        while len(self._idle_sides) < sum(lane >= FIRST_SIDE for lane in self._lanes):
             if seconds_now() > end:
                 raise LoadError("what was posted was not taken")
             received += self.poll(1.0, b"")

@@ -92,7 +92,8 @@ class Sealer:
                 raise TypeError(f"keys[{number}] must be bytes")
             if len(key) < MIN_KEY_BYTES:
                 raise ValueError(f"keys[{number}] has {len(key)} bytes, and needs at least {MIN_KEY_BYTES}")
-        self._secrets = tuple(map(_extracted, keys))
+        # 32 bytes from a secret of any length: HKDF-Extract (RFC 5869, section 2.2).
+        self._secrets = tuple(hmac.digest(_LABEL, key, hashlib.sha256) for key in keys)
         self._max_payload = max_payload
         self._max_chars = len(_VERSION) + math.ceil((_OVERHEAD + max_payload) * 4 / 3)
 
@@ -169,11 +170,6 @@ class Sealer:
         # The last character has unused bits; only one spelling of a state is accepted.
         is_canonical = base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii") == text
         return data if is_canonical and len(data) >= _OVERHEAD else None
-
-
-def _extracted(secret: bytes) -> bytes:
-    """Return 32 bytes from a secret of any length: HKDF-Extract (RFC 5869, section 2.2)."""
-    return hmac.digest(_LABEL, secret, hashlib.sha256)
 
 
 def _cipher(secret: bytes, random: bytes) -> Any:
