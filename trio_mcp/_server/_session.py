@@ -298,12 +298,12 @@ class Responder:
             try:
                 return self.written(result, agreement.revision)
             except TypeError:
+                method, returned = exchange.request.method, kind_shown(result)
                 if not isinstance(result, _NO_RESULTS):
                     raise
-                method = exchange.request.method
                 wanted = _RESULTS.get(method, "an object of trio_mcp.types")
                 raise TypeError(
-                    f"the handler of {method} returned {kind_shown(result)}; return {wanted} or plain JSON"
+                    f"the handler of {method} returned {returned}; return {wanted} or plain JSON"
                 ) from None
 
         return serve
