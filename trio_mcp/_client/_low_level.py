@@ -563,7 +563,8 @@ class LowLevelClient:
         async with open_hidden_nursery() as nursery:
             for index, (method, params) in enumerate(requests):
                 nursery.start_soon(ask, index, method, params)
-        return [_answer_or_raise(outcome) for outcome in outcomes]
+        # Errors have frames that have the list, which must not have them in turn: they would be a cycle.
+        return [_answer_or_raise(outcomes.pop(0)) for _ in requests]
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send any notification. Returns when it is queued to be written; if cancelled, it was not sent.

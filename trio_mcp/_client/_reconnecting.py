@@ -223,11 +223,10 @@ class ReconnectingConnection:
             result = await send(connection)
             connection.is_assumed = False
             return result
-        except RequestError as error:
-            refusal = error
-        again = await self.replacement(connection, refusal)
-        if again is None:
-            raise refusal
+        except RequestError as error:  # another name for it would make a cycle with this frame
+            again = await self.replacement(connection, error)
+            if again is None:
+                raise
         try:
             return await send(again)
         except RequestError as error:
@@ -246,7 +245,8 @@ class ReconnectingConnection:
         try:
             again = await self.connected()
         except McpError as failure:
-            raise refusal from failure
+            refusal.__cause__ = _renewed(failure)  # the other was raised while the refusal was handled: a cycle
+            return None
         # With the same revision and no lost session the server meant the refusal, and may have seen the request.
         if not isinstance(refusal, SessionLost) and again.revision is connection.revision:
             return None

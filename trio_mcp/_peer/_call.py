@@ -510,9 +510,12 @@ class Call:
         return was is CallState.WRITTEN and self.method != "initialize"
 
     def outcome(self) -> dict[str, Any]:
-        """Return the result of a settled call, or raise its error."""
+        """Return the result of a settled call, or raise its error. To be called once."""
         if self.error is not None:
-            raise self.error
+            try:
+                raise self.error
+            finally:
+                self.error = self._why_cut = None  # its frames have this, and what was sent: a cycle
         assert self.result is not None
         return self.result
 

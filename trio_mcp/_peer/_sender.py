@@ -167,7 +167,7 @@ class Sender:
         outgoing = Outgoing(data, (call.id,), (), origin, clocks)
         call.message = message = QueuedMessage(outgoing, (call,), exchange)
         self.writer.put(message)
-        try:  # as `_wait_settled`, with a frame less
+        try:
             await call.wait()
         except BaseException as error:
             self._give_up(call, _reason(error))
@@ -207,11 +207,6 @@ class Sender:
         for call in calls:
             call.message = message
         self.writer.put(message)
-        await self._wait_settled(calls)
-        return [_outcome(call) for call in calls]
-
-    async def _wait_settled(self, calls: Sequence[Call]) -> None:
-        """Wait until all these calls are settled, or give them up. They are queued; no checkpoint since."""
         try:
             for call in calls:
                 await call.wait()
@@ -222,6 +217,7 @@ class Sender:
         finally:
             for call in calls:
                 self._close(call)
+        return [call.error if isinstance(call.error, RequestError) else call.outcome() for call in calls]
 
     async def _wait_turn(self, count: int) -> None:
         """Wait until so many requests can be entered and written. Does not checkpoint if they can."""
@@ -501,13 +497,6 @@ class Sender:
             self.writer.put(QueuedMessage(Outgoing(data)))
         elif not exchange.is_over:
             self.writer.put(QueuedMessage(Outgoing(data, (), (), exchange.origin), (), exchange))
-
-
-def _outcome(call: Call) -> dict[str, Any] | RequestError:
-    try:
-        return call.outcome()
-    except RequestError as error:
-        return error
 
 
 def _reason(error: BaseException) -> str:

@@ -1,0 +1,71 @@
+"""What an error's frames have is gone with the request, the connection or the call, and not when the garbage collector comes.
+
+An error that its own frames refer to is a cycle. What they have, such as arguments and answers, would stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, final
+
+import pytest
+import trio
+import trio.testing
+from lines import ALL_LINES, open_line
+
+from trio_mcp import (
+    RequestError,
+    Server,
+)
+
+HELD: list[weakref.ref[Any]] = []
+
+
+@final
+class Large:
+    """Stands for much, in the variables of a function that fails."""
+
+    def __init__(self) -> None:
+        HELD.append(weakref.ref(self))
+
+
+@final
+class Params(dict[str, Any]):
+    """Parameters of which it is seen when they are gone."""
+
+    def __init__(self, **members: Any) -> None:
+        super().__init__(members)
+        HELD.append(weakref.ref(self))
+
+
+@contextmanager
+def nothing_kept() -> Generator[None]:
+    """Check that all that was made in the block is gone after it, although no garbage collector has come."""
+    gc.collect()
+    gc.disable()
+    HELD.clear()
+    try:
+        yield
+        assert HELD
+        assert not [kept for held in HELD if (kept := held()) is not None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("how", ["one", "several"])
+@pytest.mark.parametrize(("binding", "revision"), ALL_LINES)
+async def test_what_a_refused_request_has_sent(
+    binding: str, revision: str, how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """By the client that has sent it."""
+    async with open_line(Server("refusing"), binding, revision) as line:
+        with nothing_kept():
+            if how == "one":
+                with contextlib.suppress(RequestError):
+                    await line.client.request("x/unknown", Params())
+            else:
+                await line.client.request_many([("x/unknown", Params()), ("x/unknown", Params())])
