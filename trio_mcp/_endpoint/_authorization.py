@@ -275,14 +275,14 @@ class Guard:
             _log.info("refused a token: issuer %s is none of authorization_servers %s", shown(issuer), known)
 
     async def _claims(self, token: str) -> Mapping[str, Any] | None:
-        trouble: HttpRefused | None = None
+        troubles: list[HttpRefused] = []
         for verify in self._verify:
             try:
                 claims = await verify(token)
             except HttpRefused as error:
                 if not may_pass(error.status):
                     raise
-                trouble = trouble or error  # the next one may know the token
+                troubles = troubles or [error.with_traceback(None)]  # the next one may know the token
                 continue
             if isinstance(claims, Mapping):
                 return cast("Mapping[str, Any]", claims)
@@ -291,8 +291,8 @@ class Guard:
                     "a verifier must return what the token contains, a mapping with aud and sub, or None if it "
                     f"is not genuine, and not {type(claims).__name__}"
                 )
-        if trouble is not None:
-            raise trouble
+        if troubles:
+            raise troubles.pop()  # its frames have this one: kept here, it would be a cycle
         return None
 
     def _keep(self, digest: bytes, accepted: AcceptedToken, claims: Mapping[str, Any], seconds: float) -> None:
@@ -417,11 +417,15 @@ class Guard:
     async def _accepted_still(self, call: HttpCall, field: str) -> Principal | None:
         """Return whose a token is; `None` if it is refused. A verifier that fails, or hangs, refuses it."""
         accepted: list[AcceptedToken] = []
-        failures: list[BaseException] = []
-        with Contained(failures.append, trio.CancelScope(deadline=trio.current_time() + FETCH_SECONDS)):
+
+        def note_failure(
+            error: BaseException,
+        ) -> None:  # kept in a list here, it would be a cycle with this frame
+            if not isinstance(error, HttpRefused):
+                _log.error("a verifier has failed for the token of a stream", exc_info=error)
+
+        with Contained(note_failure, trio.CancelScope(deadline=trio.current_time() + FETCH_SECONDS)):
             accepted.append(await self._accepted(call, _credentials(field)[1]))
-        if failures and not isinstance(failures[0], HttpRefused):
-            _log.error("a verifier has failed for the token of a stream", exc_info=failures[0])
         principals = [each.principal for each in accepted if self.settings.scopes <= each.principal.scopes]
         return principals[0] if principals else None
 

@@ -306,7 +306,7 @@ class Endpoint:
                 await route(call)
             call.on_gone = nothing
             if failures:
-                raise failures[0]
+                raise failures.pop()  # its frames have this one: kept in it, it would be a cycle
             call.check_answered()
         finally:
             slot.leave()
@@ -342,7 +342,7 @@ class Endpoint:
         call.answer_headers = before
         call.on_gone = nothing
         if failures:
-            raise self._failed_to_identify(call, failures[0])
+            raise self._failed_to_identify(call, failures.pop())  # as in `_serve_other`
         if block.scope.cancelled_caught:
             if call.is_gone:
                 raise HttpRefused(400, "the client went away before it was authenticated")

@@ -156,7 +156,7 @@ class LegacySession:
             self._standalone,
             on_question=self._asked_on_standalone,
             on_lost=lambda ids: self._cannot_ask(ids, "its connection is gone"),
-            withdraw=self._withdraw_question,
+            withdraw=lambda one: self._questions is not None and self._questions.withdraw(one),
         )
 
     def _new_stream(self, number: int) -> EventStream:
@@ -648,10 +648,6 @@ class LegacySession:
         self._questions.add(number, ids)
         if self._background is not None:
             self._background.start_soon(self._questions.wait_read, number, name="a request waits for a stream")
-
-    def _withdraw_question(self, id: RequestId) -> bool:
-        """Withdraw a request of a handler that no connection was sent. Returns whether that was so."""
-        return self._questions is not None and self._questions.withdraw(id)
 
     def _cannot_ask(self, ids: Sequence[RequestId], why: str) -> None:
         """Let requests of handlers fail that cannot reach the client."""

@@ -15,9 +15,12 @@ from typing import Any, final
 import pytest
 import trio
 import trio.testing
-from lines import ALL_LINES, open_line
+from http_raw import open_raw
+from lines import ALL_LINES, LEGACY, open_line
+from raw import initialize
 
 from trio_mcp import (
+    HttpRefused,
     RequestError,
     Server,
 )
@@ -69,3 +72,19 @@ async def test_what_a_refused_request_has_sent(
                     await line.client.request("x/unknown", Params())
             else:
                 await line.client.request_many([("x/unknown", Params()), ("x/unknown", Params())])
+
+
+@pytest.mark.parametrize("refusal", [HttpRefused(401, "no"), HttpRefused(503, "later")])
+async def test_what_a_refused_credential_has(
+    refusal: HttpRefused, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Whoever sends it: nobody is known yet."""
+
+    async def authenticate(_: object) -> str:
+        large = Large()
+        await trio.lowlevel.checkpoint()
+        raise HttpRefused(refusal.status, f"no, {large}")
+
+    async with open_raw(Server("closed"), authenticate=authenticate) as raw:
+        with nothing_kept():
+            assert (await raw.send(initialize(LEGACY))).status == refusal.status
