@@ -672,6 +672,19 @@ class Dispatcher(Protocol):
         ...
 
 
+def forget_frames(error: BaseException) -> None:
+    """Forget where an error that is kept was raised, and in the handling of which others.
+
+    Frames that refer to their own error are a cycle, and so is a group with the error that was raised out of it.
+    It would keep all it has, such as the answer for which there was no room, until the garbage collector comes.
+    """
+    raised: BaseException | None = error
+    while raised is not None and raised.__traceback__ is not None:
+        context, raised.__context__ = raised.__context__, None
+        raised.__traceback__ = None
+        raised = context
+
+
 @final
 @attrs.frozen
 class Reply:
@@ -693,15 +706,8 @@ class Reply:
 
     @classmethod
     def of_error(cls, id: RequestId, error: RequestError) -> Reply:
-        """Return the reply that is this error.
-
-        What had raised it is not known any more: frames that refer to their own error are a cycle, which would
-        keep all they have, such as the answer for which there was no room, until the garbage collector comes.
-        """
-        raised: BaseException | None = error
-        while raised is not None and raised.__traceback__ is not None:
-            raised.__traceback__ = None
-            raised = raised.__context__
+        """Return the reply that is this error. What had raised it is not known any more; see `forget_frames`."""
+        forget_frames(error)
         data = encode_error(id, error)
         return cls(data, error.code, retry_after=error.retry_after, is_own_share=error.is_own_share)
 
@@ -787,7 +793,7 @@ async def reply_to(
         if not exchange.given_up:
             reply = await make_reply(exchange, handler, limits, wait_room)
     if failures:
-        reply = note_failure(exchange, failures[0])
+        reply = note_failure(exchange, failures.pop())  # its frames have this one: kept here, it would be a cycle
     if reply is None or exchange.scope.cancel_called:
         return await settle(exchange, reply, limits)
     return reply

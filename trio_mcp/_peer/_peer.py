@@ -31,7 +31,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery
 from ._call import Calls
-from ._exchange import Dispatcher, Exchange, InboundTable, reporting_failures
+from ._exchange import Dispatcher, Exchange, InboundTable, forget_frames, reporting_failures
 from ._exchanges import Arrival, Exchanges
 from ._middleware import ConnectionInfo, Middleware, MiddlewareDispatcher, sessions_of
 from ._notifications import Notifications
@@ -248,6 +248,7 @@ class Peer:
 
     def _end_reading(self, error: Exception) -> None:
         """The channel has ended, or cannot be used any more: then the connection is gone in both directions."""
+        forget_frames(error)  # those of the writer have the answers that it could not write
         if isinstance(error, trio.EndOfChannel):
             self._end_input(ConnectionLost(f"{self.description} closed the connection"))
             return
@@ -261,11 +262,8 @@ class Peer:
         """Return why the channel cannot be used any more. Its owner may have closed it while it was in use."""
         if isinstance(error, ConnectionLost):
             return error
-        how = (
-            "was closed"
-            if isinstance(error, trio.ClosedResourceError)
-            else f"failed: {str(error) or type(error).__name__}"
-        )
+        problem = str(error) or type(error).__name__
+        how = "was closed" if isinstance(error, trio.ClosedResourceError) else f"failed: {problem}"
         lost = ConnectionLost(f"the channel to {self.description} {how}")
         lost.__cause__ = error
         return lost

@@ -23,6 +23,7 @@ from trio_mcp import (
     HttpRefused,
     RequestError,
     Server,
+    StreamChannel,
 )
 
 HELD: list[weakref.ref[Any]] = []
@@ -88,3 +89,32 @@ async def test_what_a_refused_credential_has(
     async with open_raw(Server("closed"), authenticate=authenticate) as raw:
         with nothing_kept():
             assert (await raw.send(initialize(LEGACY))).status == refusal.status
+
+
+@final
+class Broken(trio.abc.SendStream):
+    """Breaks when something is sent."""
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Return at once."""
+        await trio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+        await trio.lowlevel.checkpoint()
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Break."""
+        large = Large()
+        await trio.lowlevel.checkpoint()
+        raise trio.BrokenResourceError(f"{large}")
+
+
+async def test_what_could_not_be_written(autojump_clock: trio.testing.MockClock) -> None:
+    """The connection keeps why it was lost, and its parts refer to each other."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    server: Server[Any] = Server("lost")
+    with nothing_kept():
+        await ours.send_all(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        with trio.move_on_after(1):
+            await server.serve_channel(StreamChannel(theirs.receive_stream, Broken()))
