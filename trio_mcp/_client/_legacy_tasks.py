@@ -145,7 +145,7 @@ class LegacyTaskFollower(TaskFollower):
         try:
             self._outcome = await self._ask_in_spite("tasks/result", {})
         except RequestError as error:
-            self._outcome = error
+            self._outcome = error.with_traceback(None)  # whose frames have this: a cycle
         self._has_outcome.set()
 
     def _with_outcome(self, state: TaskState) -> TaskState:

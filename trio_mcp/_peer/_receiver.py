@@ -542,7 +542,7 @@ class ServeLoop:
                     assert block.reply is not None, "its handler was not cancelled"
                     self._link.call_outside(self._exchanges.finish, ready, block.reply)
                 await trio.lowlevel.cancel_shielded_checkpoint()  # from here on with its own variables
-                block.serving = block.reply = None  # the block is a cycle, with what has failed in it
+                block.serving = block.reply = block.failure = None  # the block is a cycle
                 del ready
 
     async def _run_in_block(self, block: _Block, task: trio.lowlevel.Task) -> bool:

@@ -162,17 +162,20 @@ class HandlerFunction:
             return await finish(await self._run(args, kwargs, threads))
         result: Any = _NOTHING
         failure: Exception | None = None
-        async with AsyncExitStack() as stack:
-            try:
-                filled = await injection.enter(context, threads, stack)
-                args, kwargs = self.spec.arrange(values, filled)
-                result = await finish(await self._run(args, kwargs, threads))
-            except Exception as error:
-                failure = error
-                raise
-        if result is _NOTHING:
-            # A generator has caught what was thrown into it, or its own scope was cancelled.
-            raise RuntimeError(f"a dependency of {self.spec.name}() has swallowed what ended it") from failure
+        try:
+            async with AsyncExitStack() as stack:
+                try:
+                    filled = await injection.enter(context, threads, stack)
+                    args, kwargs = self.spec.arrange(values, filled)
+                    result = await finish(await self._run(args, kwargs, threads))
+                except Exception as error:
+                    failure = error
+                    raise
+            if result is _NOTHING:
+                # A generator has caught what was thrown into it, or its own scope was cancelled.
+                raise RuntimeError(f"a dependency of {self.spec.name}() has swallowed what ended it") from failure
+        finally:
+            del failure  # its frames have this one, and that the arguments: they would be a cycle
         made: _T = result
         return made
 

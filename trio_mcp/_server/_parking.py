@@ -14,6 +14,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from copy import copy
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeAlias, final
@@ -135,10 +136,8 @@ class _Question:
 
     async def wait(self) -> Mapping[str, Any]:
         await self._settled.wait()
-        if isinstance(self.error, RequestError):
-            raise RequestError(self.error.code, self.error.message, self.error.data)
         if self.error is not None:
-            raise self.error
+            raise copy(self.error)  # whose frames have this: they would be a cycle
         assert self.answer is not None
         return self.answer
 
@@ -237,6 +236,7 @@ class HandlerRun:
             if self._end is not None:
                 with trio.move_on_after(self._parking.limits.goodbye_timeout, shield=True):
                     await self._end(self._outcome or outcome)
+                self._outcome = outcome = None  # the frames of an error have this run: they would be a cycle
             self._parking.discard(self)
             # The context refers to the request, and that to what is lent for it, until nothing refers to them.
             self.context._end_asking(_ASKED_TOO_LATE)
@@ -679,9 +679,9 @@ class Parking:
         wanted = ((self._places, 1), (self._account.bytes, weight))
         try:
             place, lent = lend_all(wanted, run.client, "parked", give_way)
-        except Overdrawn as error:
-            refusal = RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}")
-            raise error.marked(refusal) from None
+        except Overdrawn as full:
+            # Without a name: it would be a cycle of this frame, the refusal, its context and that one's frames.
+            raise full.marked(RequestError(SERVER_BUSY, f"no more requests can wait for input: {full}")) from None
         token = secrets.token_bytes(TOKEN_BYTES)
         self._parked[token] = run
         return token, (place, lent)

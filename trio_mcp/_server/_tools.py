@@ -27,7 +27,7 @@ from .._core._output_schemas import RESULT_MEMBER, needs_wrapping, wrapped_schem
 from .._errors import RequestError, ToolError
 from .._limits import Limits
 from .._logs import Log
-from .._peer._exchange import report_failure
+from .._peer._exchange import forget_frames, report_failure
 from .._revisions import INPUT_METHODS, Revision
 from .._schema import CallSpec, InvalidValue, is_unstructured, items_of, result_to_json
 from .._trio import propagating
@@ -196,6 +196,7 @@ class RegisteredTool:
             if propagating(error) is not None:
                 raise
             if failed_by_client(error):
+                forget_frames(error)
                 return _failure(str(error))  # noqa: ASYNC104
             # The boundary of one call. The exception may hold what clients must not see.
             if isinstance(error, InvalidValue):
@@ -411,8 +412,9 @@ class ToolRegistry(NamedRegistry[RegisteredTool]):
 
 
 def _written(error: ToolError) -> str:
-    """Return a tool's own text of its failure, unescaped: a model reads it, not a terminal."""
+    """Return a tool's own text of its failure, unescaped: a model reads it, not a terminal. Forget its frames."""
     text = str(error) if type(error).__str__ is not ToolError.__str__ else Exception.__str__(error)
+    forget_frames(error)
     return text or "the tool failed without a message"
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import weakref
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import pytest
 import trio
@@ -20,10 +21,14 @@ from lines import ALL_LINES, LEGACY, open_line
 from raw import initialize
 
 from trio_mcp import (
+    Context,
+    Depends,
     HttpRefused,
+    McpError,
     RequestError,
     Server,
     StreamChannel,
+    ToolError,
 )
 
 HELD: list[weakref.ref[Any]] = []
@@ -73,6 +78,88 @@ async def test_what_a_refused_request_has_sent(
                     await line.client.request("x/unknown", Params())
             else:
                 await line.client.request_many([("x/unknown", Params()), ("x/unknown", Params())])
+
+
+async def _in_a_nursery() -> str:
+    async with trio.open_nursery():
+        raise ToolError("alone in its group")
+
+
+async def _outlive_its_scope() -> str:
+    kept: list[trio.Cancelled] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as error:
+            kept.append(error)
+    raise kept.pop()
+
+
+async def nothing() -> AsyncGenerator[None]:
+    """Be a dependency."""
+    yield
+
+
+def make_failing() -> Server[Any]:
+    """Make a server whose tools fail in every way."""
+    server: Server[Any] = Server("failing")
+
+    async def ask(context: Context[Any]) -> str:
+        await context.list_roots()
+        return "asked"
+
+    ways: dict[str, Callable[[Context[Any]], Awaitable[str]]] = {
+        "nursery": lambda _: _in_a_nursery(),
+        "stray cancellation": lambda _: _outlive_its_scope(),
+        "ask": ask,
+    }
+
+    @server.tool
+    async def fail(how: str, context: Context[Any]) -> str:
+        large = Large()
+        try:
+            return await ways[how](context)
+        except RequestError:
+            return f"refused {large}"
+
+    @server.tool
+    async def depend(got: Annotated[None, Depends(nothing)]) -> str:
+        large = Large()
+        raise ValueError(f"{got} {large}")
+
+    @server.tool(task="optional")
+    async def later() -> str:
+        large = Large()
+        await trio.lowlevel.checkpoint()
+        raise RequestError(-32050, f"no {large}")
+
+    return server
+
+
+async def refuse_to_list() -> list[str]:
+    """Fail, as a client does that is asked for its roots."""
+    await trio.lowlevel.checkpoint()
+    raise RequestError(-32050, "no roots")
+
+
+@pytest.mark.parametrize("how", ["nursery", "stray cancellation", "ask", "dependency", "task"])
+async def test_what_a_handler_that_fails_has(
+    how: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Alone in a group, with a cancellation of before, by an answer of its client, with a dependency, as a task."""
+    caplog.set_level(logging.CRITICAL + 1)  # records would keep the errors
+    async with open_line(make_failing(), "memory", LEGACY, roots=refuse_to_list, tasks="required") as line:
+        with nothing_kept():
+            with contextlib.suppress(McpError):
+                if how == "task":
+                    async with line.client.start_task("later") as task:
+                        await task.result()
+                elif how == "dependency":
+                    await line.client.call_tool("depend")
+                else:
+                    await line.client.call_tool("fail", {"how": how})
+            await trio.testing.wait_all_tasks_blocked()
 
 
 @pytest.mark.parametrize("refusal", [HttpRefused(401, "no"), HttpRefused(503, "later")])
