@@ -64,7 +64,7 @@ def _break_cycles(error: BaseException) -> None:
     """
     if isinstance(error, ClassValidationError):
         for part in error.exceptions:
-            part.__traceback__ = None
+            part.__traceback__ = part.__context__ = None
             _break_cycles(part)
 
 

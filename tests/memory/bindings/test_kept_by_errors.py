@@ -17,6 +17,7 @@ import pytest
 import trio
 import trio.testing
 from http_raw import open_raw
+from inside_wire import InvalidData, from_wire
 from lines import ALL_LINES, LEGACY, open_line
 from raw import initialize
 
@@ -30,6 +31,7 @@ from trio_mcp import (
     StreamChannel,
     ToolError,
 )
+from trio_mcp.types import CallToolResult
 
 HELD: list[weakref.ref[Any]] = []
 
@@ -205,3 +207,9 @@ async def test_what_could_not_be_written(autojump_clock: trio.testing.MockClock)
         await ours.send_all(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
         with trio.move_on_after(1):
             await server.serve_channel(StreamChannel(theirs.receive_stream, Broken()))
+
+
+def test_what_does_not_fit() -> None:
+    """A list in an object: what is wrong with the one is raised where the other is read."""
+    with nothing_kept(), contextlib.suppress(InvalidData):
+        from_wire({"content": [Params(type="text", text=5)]}, CallToolResult)
