@@ -110,17 +110,17 @@ class HttpConnection:
             await self._send(head_bytes, request)
             return await self._receive_head()
         head: ResponseHead | None = None
-        failure: McpError | None = None
+        failures: list[McpError] = []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send, head_bytes, request, name=f"sending to {self._description}")
             try:
                 head = await self._receive_head()
             except McpError as error:
-                failure = error
+                failures.append(error)
             if head is None or head.status >= 400:
                 nursery.cancel_scope.cancel(reason="the server has answered and does not want the rest")
-        if failure is not None:
-            raise failure
+        if failures:
+            raise failures.pop()  # its frames have this one, and the request: kept here, it would be a cycle
         assert head is not None
         return head
 

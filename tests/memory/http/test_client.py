@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from typing import Final
 
 import attrs
@@ -71,6 +73,24 @@ async def test_a_request_counts_as_sent_before_the_server_can_have_it(size: int,
     )
     assert stream.taken - 64 * 1024 <= taken[0] < stream.taken
     assert len(taken) == 1
+
+
+async def test_a_response_that_does_not_come_leaves_nothing_of_its_request(read_fields: ReadFields) -> None:
+    """The error has frames that have the request. It is no cycle with one of them, which only the collector would end."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    connection = HttpConnection(ours, "it", max_head_bytes=10_000, read_fields=read_fields)
+    await theirs.send_stream.aclose()
+    kept: list[weakref.ref[Exception]] = []
+    gc.collect()
+    gc.disable()
+    try:
+        try:
+            await connection.start(post(parse_target("http://localhost/"), bytes(200_000)))
+        except ConnectionLost as error:
+            kept.append(weakref.ref(error))
+        assert [each() for each in kept] == [None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("how", ["refused", "cancelled"])
