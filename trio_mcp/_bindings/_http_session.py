@@ -477,6 +477,7 @@ class HttpSseStream:
             if refusal is not None:
                 raise refusal
         finally:
+            refusal = None  # its frames have this one, and that what was sent: they would be a cycle
             for id in ids:
                 del self._posting[id]
             accepted.set()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, final
 
@@ -214,7 +215,7 @@ class Connection:
         """End the agreement: the server does not know it any more, so nothing of it is sent any more."""
         if self._stale is None:
             self._stale = ConnectionLost(str(why))
-            self._stale.__cause__ = why
+            self._stale.__cause__ = copy(why)  # whose frames have this, and what was sent: they would be a cycle
             self.resource_subscriptions.forget()
             for scope in tuple(self._scopes):
                 scope.cancel(reason=_STALE)
@@ -580,7 +581,7 @@ async def _fall_back(discovery: _Discovery, identity: ClientIdentity, legacy: Se
     """
     was_begun = discovery.is_begun
     agreed: Connection | None = None
-    refusal: McpError | None = None
+    errors: list[McpError] = []
     async with open_hidden_nursery() as nursery:
 
         async def watch_discovery() -> None:
@@ -592,16 +593,17 @@ async def _fall_back(discovery: _Discovery, identity: ClientIdentity, legacy: Se
         try:
             agreed = await _initialize(discovery.peer, identity, legacy)
         except McpError as error:
-            refusal = error
+            errors.append(error)
         nursery.cancel_scope.cancel(reason="the handshake is over")
-    if not discovery.is_answered and isinstance(refusal, RequestError) and refusal.code in _MODERN_REFUSALS:
+    codes = [error.code for error in errors if isinstance(error, RequestError)]
+    if not discovery.is_answered and not _MODERN_REFUSALS.isdisjoint(codes):
         # A modern server after all: it was only slow to answer, or what was known of it is out of date.
         discovery = _Discovery(discovery.peer, identity, max(identity.revisions))
         await discovery.ask(_AGAIN)
     if discovery.is_modern and (revision := discovery.revision) is not None:
         return discovery.connection(revision)
-    if refusal is not None:
-        raise refusal
+    if errors:
+        raise errors.pop()  # its frames have this one: kept in it, it would be a cycle
     assert agreed is not None
     agreed.is_certain = discovery.is_answered or not was_begun
     return agreed

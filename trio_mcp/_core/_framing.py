@@ -286,11 +286,6 @@ def _has_many_lines(data: bytes) -> bool:
     return False
 
 
-def _without_idle_lines(lines: bytes) -> bytes:
-    """Remove lines without meaning. All lines end with LF; the first byte begins one."""
-    return _BLANK.sub(b"\n\n", _IGNORED.sub(b"\n", b"\n" + lines))[1:]
-
-
 def pieces_of(data: bytes) -> Iterator[bytes]:
     """Cut data with very many lines into pieces, between which the reader should checkpoint."""
     if len(data) <= PIECE or not _has_many_lines(data):
@@ -359,7 +354,8 @@ class SseReader:
             if self._line or self._line_is_data or self._line_is_lost:
                 piece, _, data = data.partition(b"\n")
                 self._end_line(piece, events)
-            data = _without_idle_lines(data)
+            # Without lines that have no meaning: all end with LF, and the first byte begins one.
+            data = _BLANK.sub(b"\n\n", _IGNORED.sub(b"\n", b"\n" + data))[1:]
         if len(data) > LARGE_PIECE and b"\r" not in data:  # searching it is ten times as fast as splitting it
             start = 0
             while (end := data.find(b"\n", start)) >= 0:

@@ -420,12 +420,11 @@ class Notifications:
             await self._link.dispatcher.notified(received.notification, received.origin)
         except BaseException as error:  # noqa: ASYNC103
             # The boundary of one notification: its handler's failure must not end the task.
-            passing = propagating(error)
-            if passing is error:
+            if propagating(error) is error:  # with a name it would be a cycle with this frame
                 raise
             _log.exception("a handler of %s failed", received.notification.method)
             report_failure(self._sender, None, error)
-            if passing is not None:
+            if (passing := propagating(error)) is not None:
                 raise passing from None  # noqa: ASYNC104
         finally:
             end_message(received.origin)

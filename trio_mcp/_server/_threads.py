@@ -238,7 +238,7 @@ class _Call:
 
     async def attend(self, begin: Callable[[], Awaitable[_T]]) -> _T:
         """Wait for something on behalf of the thread, until the call ends."""
-        cancelled: trio.Cancelled | None = None
+        cancelled: list[trio.Cancelled] = []
         with trio.CancelScope() as scope:
             if self._is_given_up:
                 scope.cancel(reason="the call that the thread was started for has ended")
@@ -247,13 +247,12 @@ class _Call:
                 await trio.lowlevel.checkpoint_if_cancelled()
                 return await begin()
             except trio.Cancelled as error:
-                cancelled = error
+                cancelled.append(error)
                 raise
             finally:
                 self._scopes.discard(scope)
         # The task is Trio's and is not cancelled; raised here, the cancellation reaches the thread.
-        assert cancelled is not None
-        raise cancelled
+        raise cancelled.pop()  # its frames have this one: kept in it, it would be a cycle
 
     async def ask(self, begin: Callable[[], Awaitable[_T]]) -> _T:
         """Wait for an answer on behalf of the thread, which gives its place to others meanwhile.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import logging
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -25,11 +26,16 @@ from trio_mcp import (
     Context,
     Depends,
     HttpRefused,
+    HttpServerParameters,
+    HttpServerSettings,
+    McpASGI,
     McpError,
     RequestError,
     Server,
     StreamChannel,
     ToolError,
+    open_asgi_client,
+    open_client,
 )
 from trio_mcp.types import CallToolResult
 
@@ -80,6 +86,75 @@ async def test_what_a_refused_request_has_sent(
                     await line.client.request("x/unknown", Params())
             else:
                 await line.client.request_many([("x/unknown", Params()), ("x/unknown", Params())])
+
+
+async def test_what_was_sent_in_a_session_that_is_lost(autojump_clock: trio.testing.MockClock) -> None:
+    """It is sent again in the next one. The first keeps why it has ended."""
+    asgi = McpASGI(Server("idle"), HttpServerSettings(session_idle_timeout=60))
+
+    async def without_streams(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["method"] == "GET":  # a client whose stream is open is not idle
+            await send({"type": "http.response.start", "status": 405, "headers": [(b"allow", b"POST")]})
+            await send({"type": "http.response.body"})
+        else:
+            await asgi(scope, receive, send)
+
+    async with open_asgi_client(without_streams) as app:
+        target = HttpServerParameters("http://localhost/mcp", app=app)
+        async with open_client(target, revision=LEGACY) as client:
+            await trio.sleep(120)
+            with nothing_kept():
+                await client.request("ping", Params())
+
+
+async def test_what_is_too_large_for_a_server(autojump_clock: trio.testing.MockClock) -> None:
+    """Over HTTP+SSE, where the answer comes on a stream and the refusal does not."""
+    settings = HttpServerSettings(max_body_bytes=10_000)
+    async with open_line(Server("small"), "sse", "2024-11-05", settings) as line:
+        with nothing_kept(), contextlib.suppress(McpError):
+            await line.client.request("ping", Params(text="x" * 20_000))
+
+
+async def _refuse_everything(stream: trio.SocketStream | trio.StapledStream[Any, Any]) -> None:
+    async for data in stream:
+        for line in data.splitlines():
+            id = json.loads(line).get("id")
+            error = {"code": -32050, "message": "no"}
+            await stream.send_all(json.dumps({"jsonrpc": "2.0", "id": id, "error": error}).encode() + b"\n")
+
+
+async def test_a_refused_handshake(autojump_clock: trio.testing.MockClock) -> None:
+    """The refusal itself, with what the server has sent."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_refuse_everything, theirs)
+        with nothing_kept():
+            try:
+                async with open_client(StreamChannel(ours, ours)):
+                    pass
+            except McpError as error:
+                HELD.append(weakref.ref(error))
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_a_callback_that_is_cancelled_has(autojump_clock: trio.testing.MockClock) -> None:
+    """By a client that leaves."""
+    server: Server[Any] = Server("telling")
+
+    @server.tool
+    async def tell(context: Context[Any]) -> str:
+        await context.info("something")
+        return "told"
+
+    async def on_log(_: object) -> None:
+        large = [Large()]
+        await trio.Event().wait()
+        assert large
+
+    with nothing_kept():
+        async with open_line(server, "memory", LEGACY, on_log=on_log) as line:
+            await line.client.call_tool("tell")
+            await trio.testing.wait_all_tasks_blocked()
 
 
 async def _in_a_nursery() -> str:
