@@ -432,7 +432,7 @@ class HandlerRun:
             self.token, self._loans = self._parking.admit(self, self._parked_weight)
         except RequestError as error:
             for question in self._questions.values():
-                question.settle(None, error)
+                question.settle(None, copy(error))  # whose frames have the question: they would be a cycle
             return None
         make = partial(KeptNotifications, self._parking.limits, self._can_keep)
         self.context._park(make)

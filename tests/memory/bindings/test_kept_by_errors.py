@@ -19,7 +19,7 @@ import trio
 import trio.testing
 from http_raw import open_raw
 from inside_wire import InvalidData, from_wire
-from lines import ALL_LINES, LEGACY, open_line
+from lines import ALL_LINES, LEGACY, MODERN, open_line
 from raw import initialize
 
 from trio_mcp import (
@@ -28,6 +28,7 @@ from trio_mcp import (
     HttpRefused,
     HttpServerParameters,
     HttpServerSettings,
+    Limits,
     McpASGI,
     McpError,
     RequestError,
@@ -237,6 +238,24 @@ async def test_what_a_handler_that_fails_has(
                 else:
                     await line.client.call_tool("fail", {"how": how})
             await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_what_a_handler_has_that_cannot_be_parked(autojump_clock: trio.testing.MockClock) -> None:
+    """It hears of its refusal, and goes on."""
+    server: Server[Any] = Server("full", limits=Limits(max_kept_bytes=4_000))
+
+    @server.tool
+    async def ask(context: Context[Any]) -> str:
+        HELD.append(weakref.ref(context))
+        try:
+            await context.list_roots()
+        except RequestError as error:
+            return str(error)
+        return "asked"
+
+    async with open_line(server, "memory", MODERN, roots=[]) as line:
+        with nothing_kept():
+            assert "no more requests can wait" in (await line.client.call_tool("ask")).text
 
 
 @pytest.mark.parametrize("refusal", [HttpRefused(401, "no"), HttpRefused(503, "later")])
