@@ -224,7 +224,7 @@ class ReconnectingConnection:
             connection.is_assumed = False
             return result
         except RequestError as error:  # another name for it would make a cycle with this frame
-            again = await self.replacement(connection, error)
+            again = await self.replacement(connection, error)  # noqa: ASYNC120 - a cancellation wins
             if again is None:
                 raise
         try:

@@ -171,10 +171,11 @@ async def _outlive_its_scope() -> str:
             await trio.lowlevel.checkpoint()
         except trio.Cancelled as error:
             kept.append(error)
+            raise
     raise kept.pop()
 
 
-async def nothing() -> AsyncGenerator[None]:
+async def nothing() -> AsyncGenerator[None]:  # noqa: ASYNC900 - a dependency
     """Be a dependency."""
     yield
 
