@@ -595,8 +595,8 @@ async def _fall_back(discovery: _Discovery, identity: ClientIdentity, legacy: Se
         except McpError as error:
             errors.append(error)
         nursery.cancel_scope.cancel(reason="the handshake is over")
-    codes = [error.code for error in errors if isinstance(error, RequestError)]
-    if not discovery.is_answered and not _MODERN_REFUSALS.isdisjoint(codes):
+    refused = any(isinstance(error, RequestError) and error.code in _MODERN_REFUSALS for error in errors)
+    if refused and not discovery.is_answered:
         # A modern server after all: it was only slow to answer, or what was known of it is out of date.
         discovery = _Discovery(discovery.peer, identity, max(identity.revisions))
         await discovery.ask(_AGAIN)

@@ -223,10 +223,12 @@ class ReconnectingConnection:
             result = await send(connection)
             connection.is_assumed = False
             return result
-        except RequestError as error:  # another name for it would make a cycle with this frame
-            again = await self.replacement(connection, error)  # noqa: ASYNC120 - a cancellation wins
-            if again is None:
-                raise
+        except RequestError as error:
+            refusals = [error]
+        again = await self.replacement(connection, refusals[0])
+        if again is None:
+            raise refusals.pop()  # its frames have this one: kept in it, it would be a cycle
+        refusals.clear()
         try:
             return await send(again)
         except RequestError as error:

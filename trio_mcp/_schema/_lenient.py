@@ -161,8 +161,7 @@ class _Lenient:
 
 def _branch_for(kind: str, schema: Any, root: Schema) -> Mapping[str, Any]:
     """Return the only branch that may take arrays, or objects; one that says nothing if there are several."""
-    branches = _branches_for(kind, schema, root)
-    return branches[0] if len(branches) == 1 else {}
+    return branches[0] if len(branches := _branches_for(kind, schema, root)) == 1 else {}
 
 
 def _branches_for(kind: str, schema: Any, root: Schema) -> list[Mapping[str, Any]]:
