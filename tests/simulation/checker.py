@@ -523,7 +523,8 @@ class Checker(ChangeRules):
             if start is not None and start["kind"] == "plain":
                 continue
             alone = self.is_prompt and not (isinstance(goodbye, Message) and goodbye.together > 1)
-            if any(answer.i < i or (not alone and answer.t <= t + self.tiny) for answer in request.answers):
+            read = t + self.patience + self.tiny  # at the latest, if it is not alone
+            if any(answer.i < i or (not alone and answer.t <= read) for answer in request.answers):
                 continue  # it was parked meanwhile: it belongs to another request, or to none
             if self.is_modern(request.conn) and len(self.requests_of[request.token]) > 1:
                 continue

@@ -445,6 +445,27 @@ def test_what_was_found_does_not_come_back(what: str) -> None:
 # What the checker has called broken, and was not.
 
 MISJUDGED = {
+    "a request asked, and was answered, while reading paused for those behind it, its cancellation among them": Program(
+        42,
+        "messages",
+        (
+            Client(
+                MODERN,
+                (
+                    *(Do(str(n), what=()) for n in range(1, 5)),
+                    Do(
+                        "5",
+                        "prompt",
+                        script=(Step(seconds=0.783), Step("ask", ask=Ask("6", "sample"))),
+                        give_up=GiveUp("cancel"),
+                        what=(),
+                    ),
+                ),
+            ),
+            Client("2025-03-26", (Do("7", at=2.153, script=(Step(seconds=1.0),), what=()),), opens_at=0.5),
+        ),
+        limits="waiting",
+    ),
     "reading paused while notifications that a client handles slowly weighed as much as one message may": Program(
         506335,
         "messages",
